@@ -1,0 +1,44 @@
+# Two commands do all the set-up: `make demo` and `make test`. They need Python 3.11, make and a C compiler.
+SHELL := /bin/bash
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check up clean lock fix
+
+demo: $(READY)  ## the whole loop on the embedded stack, with a picture at the end
+	$(BIN)/slipstream demo
+
+test: check  ## lint, types, imports, unit and integration tests, and the loop on real vLLM
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fix: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+up: $(READY)  ## the embedded stack, until Ctrl-C
+	$(BIN)/slipstream up
+
+# torch comes first and with its dependencies (a CUDA build brings its own); everything else is exactly the lock.
+$(READY): requirements/all.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed: install it, or say PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements/all.lock)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/all.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(READY)
+
+lock: $(READY)  ## resolve again: all.lock first, the images' locks as parts of it
+	$(BIN)/python -m requirements.lock
+
+clean:  ## remove what we made: the environment, the stack's state, caches
+	@if [ -x $(BIN)/slipstream ] && [ -d .slipstream ]; then $(BIN)/slipstream down || true; fi
+	rm -rf $(VENV) .slipstream build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,52 @@
+"""UUIDv7 ids: their time is the partition key, so a replayed record lands where its first copy did.
+
+A *call* id ends in 16 zero bits. The exchange of choice k is `call id + k`, so anyone who holds the call id
+(it is in the reply's `id`) can name each choice without a look-up.
+"""
+
+import re
+from datetime import UTC, datetime
+from uuid import UUID
+
+import uuid_utils
+
+MAX_CHOICES = 1 << 16
+_CALL_NAME = re.compile(
+    r"^(?:chatcmpl-|cmpl-|resp_|msg_)?([0-9a-f]{8}-?[0-9a-f]{4}-?7[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12})$"
+)
+
+
+def new_id() -> UUID:
+    return UUID(int=uuid_utils.uuid7().int)
+
+
+def new_call_id() -> UUID:
+    """A UUIDv7 whose last 16 bits are zero: room for the choice index."""
+    return UUID(int=new_id().int >> 16 << 16)
+
+
+def choice_id(call_id: UUID, choice_index: int) -> UUID:
+    """The id that choice `choice_index` (0 ≤ k < 65536) of a call gets."""
+    if not 0 <= choice_index < MAX_CHOICES:
+        raise ValueError(f"choice index {choice_index} is outside 0..{MAX_CHOICES - 1}")
+    return UUID(int=call_id.int + choice_index)
+
+
+def is_uuid7(value: UUID) -> bool:
+    return value.version == 7 and value.variant == "specified in RFC 4122"  # noqa: PLR2004 - the version's name
+
+
+def parse_id(text: str) -> UUID | None:
+    """The UUIDv7 in a trajectory id, exchange id or reply id (`chatcmpl-<32 hex>`); None if it is none of ours."""
+    match = _CALL_NAME.match(text.strip().lower())
+    return UUID(match.group(1)) if match else None
+
+
+def time_of(value: UUID) -> datetime:
+    """The UTC time in a UUIDv7's first 48 bits (milliseconds)."""
+    return datetime.fromtimestamp((value.int >> 80) / 1000, tz=UTC)
+
+
+def first_id_at(moment: datetime) -> UUID:
+    """The smallest UUIDv7-ordered value at a time: a partition bound, or the start of a range scan."""
+    return UUID(int=int(moment.timestamp() * 1000) << 80)

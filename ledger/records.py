@@ -1,0 +1,86 @@
+"""What the proxy hands to the ledger: one frozen record per call, complete enough to be replayed after a crash.
+
+A record names everything that its rows need, ids included, so writing it twice gives the same rows.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ledger.vocabulary import ExchangeStatus, IdentifiedBy, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """Which trajectory and group a call belongs to, decided at its arrival without a database.
+
+    `trajectory_id` is the id to use if the caller's own `external_id` is new; otherwise the ledger's wins.
+    With n > 1 choices, choice k begins trajectory `choice_id(trajectory_id, k)`; its external id is
+    `external_id` for k = 0 and `external_id#k` for the others.
+    """
+
+    trajectory_id: UUID
+    identified_by: IdentifiedBy
+    external_id: str | None = None
+    group_key: str | None = None  # X-Group-Id / metadata.group_id
+    group_size: int | None = None
+    turn_type: str = "main"
+    is_opted_out: bool = False  # store: false -> served and stored, not trained
+    metadata: dict[str, Any] | None = None
+    end_user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceRecord:
+    """One choice of the reply. Lists are per token, as vLLM returned them; None = vLLM did not return it."""
+
+    index: int
+    response: dict[str, Any] | None = None
+    text: str | None = None
+    completion_ids: list[int] | None = None
+    sampling_logprobs: list[float] | None = None
+    finish_reason: str | None = None
+    stop_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One finished (or broken-off) call: becomes one exchange per choice.
+
+    Example: n = 2, streamed, version 3: `call_id` X, choices 0 and 1 -> exchanges X and X + 1, both version 3,
+    in two trajectories of one `choices` group whose key is X and whose size is 2.
+    """
+
+    call_id: UUID
+    project: str
+    policy: str
+    version: int
+    attribution: Attribution
+    request_id: str
+    endpoint: str
+    is_streamed: bool
+    requested_model: str
+    messages: list[Any] | None
+    request: dict[str, Any]  # the body without messages
+    started_at: datetime
+    status: ExchangeStatus
+    num_choices: int = 1  # as requested
+    answered_model: str | None = None
+    expected_model: str | None = None  # the name dispatched; differs from answered_model -> version_mismatch
+    client_name: str | None = None
+    http_status: int | None = None
+    error: dict[str, Any] | None = None
+    is_delivered: bool = False
+    retry_of: UUID | None = None
+    prompt_ids: list[int] | None = None
+    num_prompt_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    first_token_seconds: float | None = None
+    total_seconds: float | None = None
+    choices: list[ChoiceRecord] = field(default_factory=list)
+    untrainable_reason: Reason | None = None  # what the proxy already knows, such as external_model

@@ -1,0 +1,27 @@
+"""The tables of the ledger, in SQLAlchemy Core. migrations/ is the only thing that creates or changes them.
+
+Partitioned by month on the id's own time (see ledger.identifiers): trajectories, exchanges, reward_events.
+Partitioned tables carry no foreign keys to each other, so that retention can
+drop a partition; docs/decisions/0002-ledger-schema.md says why.
+"""
+
+from ledger.tables.learning import step_samples, training_steps
+from ledger.tables.metadata import metadata
+from ledger.tables.rewards import reward_events
+from ledger.tables.tenancy import api_keys, policies, policy_versions, projects
+from ledger.tables.traffic import exchanges, groups, trajectories, trajectory_names
+
+__all__ = [
+    "api_keys",
+    "exchanges",
+    "groups",
+    "metadata",
+    "policies",
+    "policy_versions",
+    "projects",
+    "reward_events",
+    "step_samples",
+    "training_steps",
+    "trajectories",
+    "trajectory_names",
+]

@@ -1,0 +1,105 @@
+"""What was learned from: steps, and the samples that went into them or were left out with a reason."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from ledger.tables.metadata import created_at, metadata, one_of
+from ledger.vocabulary import ACTIVE_STEP_STATES, BaselineKind, Reason, StepState
+
+_ACTIVE = ", ".join(f"'{state}'" for state in ACTIVE_STEP_STATES)
+
+training_steps = Table(
+    "training_steps",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="UUIDv7 of the step."),
+    Column("policy_id", Uuid, ForeignKey("policies.id"), nullable=False, comment="The policy it trains."),
+    Column("version", Integer, nullable=False, comment="The version it makes; step n makes version n."),
+    Column("parent_version", Integer, nullable=False, comment="The version it starts from."),
+    Column(
+        "state", Text, nullable=False, comment="claimed, built, updated, saved, published, failed or skipped."
+    ),
+    Column("attempt", Integer, nullable=False, server_default=text("1"), comment="How often it was started."),
+    Column(
+        "fencing_token",
+        BigInteger,
+        nullable=False,
+        server_default=text("1"),
+        comment="Grows with each take-over; a writer with an older one is refused.",
+    ),
+    Column("lease_owner", Text, comment="The worker that holds it."),
+    Column(
+        "lease_expires_at",
+        DateTime(timezone=True),
+        comment="When another worker may take it over (Postgres' clock).",
+    ),
+    Column("seed", BigInteger, nullable=False, comment="Seed of everything random in the step."),
+    Column("settings", JSONB, nullable=False, comment="The learning settings that the step used."),
+    Column(
+        "metrics",
+        JSONB,
+        nullable=False,
+        server_default=text("'{}'"),
+        comment="Loss, reward, ratio, lengths, tokens, seconds by phase.",
+    ),
+    Column("reason", Text, comment="Why it was skipped or failed, in one sentence."),
+    Column(
+        "updated_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=text("now()"),
+        comment="When its state last changed.",
+    ),
+    Column("finished_at", DateTime(timezone=True), comment="When it was published, failed or skipped."),
+    created_at(),
+    one_of("state", StepState),
+    CheckConstraint("version > parent_version", name="version_grows"),
+    Index(
+        "uq_training_steps_active", "policy_id", unique=True, postgresql_where=text(f"state IN ({_ACTIVE})")
+    ),
+    Index("ix_training_steps_version", "policy_id", "version"),
+    comment="Training steps. At most one per policy is active; Postgres decides who runs it.",
+)
+
+step_samples = Table(
+    "step_samples",
+    metadata,
+    Column("step_id", Uuid, ForeignKey("training_steps.id"), nullable=False, comment="The step."),
+    Column("exchange_id", Uuid, nullable=False, comment="The exchange."),
+    Column("trajectory_id", Uuid, nullable=False, comment="Its trajectory."),
+    Column("group_id", Uuid, nullable=False, comment="Its group."),
+    Column("reward", Double, comment="The trajectory's reward as the step read it; NULL = unscored."),
+    Column("baseline", Double, comment="What the reward was compared with."),
+    Column("baseline_kind", Text, comment="The rung of the ladder that the baseline came from."),
+    Column("advantage", Double, comment="NULL = not scored; 0 = scored, no signal."),
+    Column(
+        "staleness",
+        Integer,
+        nullable=False,
+        comment="The step's parent version minus the exchange's version.",
+    ),
+    Column("num_completion_tokens", Integer, nullable=False, comment="Sampled tokens of the exchange."),
+    Column("is_used", Boolean, nullable=False, comment="Whether its tokens were in the loss."),
+    Column("reason", Text, comment="Why it was not used."),
+    PrimaryKeyConstraint("step_id", "exchange_id"),
+    one_of("baseline_kind", BaselineKind),
+    one_of("reason", Reason),
+    CheckConstraint("is_used = (reason IS NULL)", name="unused_has_reason"),
+    Index("ix_step_samples_exchange_id", "exchange_id"),
+    Index("ix_step_samples_trajectory_id", "trajectory_id"),
+    comment="Which exchange went into which step, with which advantage, baseline and staleness, or why not.",
+)

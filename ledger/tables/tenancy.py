@@ -1,0 +1,97 @@
+"""Who calls (projects, api_keys) and what learns (policies, policy_versions)."""
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    DateTime,
+    Double,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from ledger.tables.metadata import created_at, metadata, one_of
+from ledger.vocabulary import VersionState
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="UUIDv7 of the project."),
+    Column("name", Text, nullable=False, unique=True, comment="Its name; `default` exists from the start."),
+    created_at(),
+    comment="Tenants. Every trajectory, reward and key belongs to one.",
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="UUIDv7 of the key."),
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False, comment="The project it acts for."),
+    Column(
+        "prefix",
+        Text,
+        nullable=False,
+        comment="First characters, to recognise it by. Never enough to use it.",
+    ),
+    Column("key_hash", LargeBinary, nullable=False, unique=True, comment="Keyed hash of the whole key."),
+    Column("scopes", ARRAY(Text), nullable=False, comment="Any of infer, reward, admin."),
+    Column("revoked_at", DateTime(timezone=True), comment="When it stopped working; NULL = works."),
+    created_at(),
+    comment="Keys of the data plane, hashed.",
+)
+
+policies = Table(
+    "policies",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="UUIDv7 of the policy."),
+    Column(
+        "project_id", Uuid, ForeignKey("projects.id"), nullable=False, comment="The project that owns it."
+    ),
+    Column("name", Text, nullable=False, comment="What a client may say as `model`."),
+    Column("base_model", Text, nullable=False, comment="The name or path of the base model in vLLM."),
+    Column(
+        "live_version",
+        Integer,
+        nullable=False,
+        server_default=text("0"),
+        comment="The version that new trajectories get. Moves only to a version that every replica confirmed.",
+    ),
+    Column(
+        "reward_min", Double, nullable=False, server_default=text("-1"), comment="Smallest reward accepted."
+    ),
+    Column(
+        "reward_max", Double, nullable=False, server_default=text("1"), comment="Largest reward accepted."
+    ),
+    created_at(),
+    UniqueConstraint("project_id", "name"),
+    CheckConstraint("live_version >= 0", name="live_version_not_negative"),
+    CheckConstraint("reward_min < reward_max", name="reward_range_not_empty"),
+    comment="Named learners: one base model and a line of versions.",
+)
+
+policy_versions = Table(
+    "policy_versions",
+    metadata,
+    Column("policy_id", Uuid, ForeignKey("policies.id"), nullable=False, comment="The policy."),
+    Column("version", Integer, nullable=False, comment="0 = the base model; only grows."),
+    Column("parent_version", Integer, comment="The version it was trained from; NULL for the base."),
+    Column("state", Text, nullable=False, comment="base, saved, published, retired or failed."),
+    Column(
+        "adapter_path",
+        Text,
+        comment="Its directory below the adapters' root; NULL for the base. Never reused.",
+    ),
+    Column("adapter_sha256", Text, comment="Hex digest of adapter_model.safetensors."),
+    Column("published_at", DateTime(timezone=True), comment="When it first became live."),
+    created_at(),
+    PrimaryKeyConstraint("policy_id", "version"),
+    one_of("state", VersionState),
+    comment="The line of versions of each policy. An adapter never changes once it has a name.",
+)

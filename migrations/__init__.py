@@ -1,0 +1,1 @@
+"""Alembic migrations, one head: the only thing that changes the schema."""

@@ -1,0 +1,1 @@
+"""The embedded local stack: real servers from wheels, supervised."""

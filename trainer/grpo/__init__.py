@@ -1,0 +1,1 @@
+"""Pure arithmetic: advantages, samples, packing, loss. No I/O at all."""
