@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test check up clean lock fix
 
 demo: $(READY)  ## the whole loop on the embedded stack, with a picture at the end
-	$(BIN)/slipstream demo
+	$(BIN)/python -m examples.demo $(if $(SEED),--seed $(SEED))
 
 test: check  ## lint, types, imports, unit and integration tests, and the loop on real vLLM
 	$(BIN)/python -m pytest

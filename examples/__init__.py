@@ -1,0 +1,1 @@
+"""Programs that use Slipstream as its users do."""

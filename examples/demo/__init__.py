@@ -1,0 +1,1 @@
+"""The demo: an ordinary program runs against the embedded stack, and the model gets better."""
