@@ -96,7 +96,7 @@ def _exchanges(connection: Connection, trajectory_id: UUID) -> list[dict[str, An
         {
             **_plain({name: value for name, value in row._mapping.items() if name not in _INTERNAL}),  # noqa: SLF001
             "model": adapter_name(row.policy, row.version),
-            "messages": from_storable(messages),
+            "messages": _json(from_storable(messages)),
             "prompt_ids": prompt_ids,
         }
         for row, messages, prompt_ids in zip(rows, whole_messages(rows), whole_prompts(rows), strict=True)
