@@ -7,7 +7,7 @@ Bytes that are no UTF-8 survive too (surrogateescape).
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from json.decoder import JSONDecoder, scanstring
+from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # typeshed hides the scanner
 from typing import Any, NamedTuple, TypeAlias, cast
 
 Path: TypeAlias = tuple[str, ...]
@@ -17,7 +17,7 @@ Match: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
 
 EACH = "*"  # in a path: each element of an array
 
-_scan = cast("Callable[[str, int], tuple[Any, int]]", JSONDecoder().scan_once)
+_scan = cast("Callable[[str, int], tuple[Any, int]]", JSONDecoder().scan_once)  # type: ignore[attr-defined]
 _space: Match = re.compile(r"[ \t\n\r]*").match
 _quote: Match = re.compile(r'"').match
 _colon: Match = re.compile(r"[ \t\n\r]*:[ \t\n\r]*").match
