@@ -1,0 +1,48 @@
+"""Running the application with uvicorn. Idle connections outlive every client's pool (keep-alive races)."""
+
+from typing import Any
+
+import uvicorn
+
+from ledger.logs import configure_logs
+from proxy.app import Application, create_app
+from proxy.protocol import limited_protocol
+from proxy.settings import ProxySettings
+
+
+def application() -> Application:
+    """What each worker process builds, from the environment alone."""
+    settings = ProxySettings()  # type: ignore[call-arg]  # the environment fills it
+    configure_logs("proxy", settings.log_level)
+    return create_app(settings)
+
+
+def serve(settings: ProxySettings) -> None:
+    """Blocks until a signal; streams that run then are given time to end."""
+    configure_logs("proxy", settings.log_level)
+    if settings.num_workers > 1:
+        options = {**_options(settings), "factory": True, "workers": settings.num_workers}
+        uvicorn.run("proxy.server:application", **options)
+    else:
+        uvicorn.Server(server_config(settings, create_app(settings))).run()
+
+
+def server_config(settings: ProxySettings, app: Any) -> uvicorn.Config:
+    return uvicorn.Config(app, **_options(settings))
+
+
+def _options(settings: ProxySettings) -> dict[str, Any]:
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "http": limited_protocol(settings),
+        "loop": "uvloop",
+        "ws": "none",
+        "lifespan": "on",
+        "access_log": False,
+        "log_level": "warning",
+        "server_header": False,
+        "proxy_headers": False,
+        "timeout_keep_alive": settings.keep_alive_seconds,
+        "timeout_graceful_shutdown": settings.shutdown_seconds,
+    }
