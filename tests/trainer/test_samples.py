@@ -69,7 +69,7 @@ def test_the_end_token_is_trained_even_where_it_is_also_the_padding_token() -> N
     [
         (turn(1, [], [7]), Reason.MISSING_TOKEN_IDS),
         (turn(1, [5], []), Reason.EMPTY_COMPLETION),
-        (turn(1, [5], [7], sampling_logprob=nan), Reason.MISSING_LOGPROBS),
+        (turn(1, [5], [7], sampling_logprob=nan), Reason.LOGPROBS_MISMATCH),
         (turn(1, [5], [7], temperature=0.0), Reason.GREEDY),
         (turn(1, [5] * 60, [7] * 5), Reason.TOO_LONG),
         (turn(1, [5] * 60, [7] * 4), None),
