@@ -1,0 +1,102 @@
+"""The worker and beat processes. The worker ticks when Celery says so, and by itself when Celery is silent.
+
+Invariant: a broker that is gone, flushed or deaf stops nothing (B103, B105). Torch is loaded by the worker alone, after
+its start: never by beat, and never before a fork (B156).
+"""
+
+import os
+import socket
+from threading import Thread
+from uuid import uuid4
+
+import structlog
+from celery import Celery
+from celery.worker import state as celery_state
+from sqlalchemy import Engine
+
+from ledger.database import check_database, sync_engine, translated_errors
+from ledger.logs import configure_logs
+from ledger.partitions import ensure_partitions
+from trainer.celery_app import PARTITIONS, QUEUE, TICK, create_celery
+from trainer.settings import TrainerSettings
+from trainer.ticker import Ticker
+
+logger = structlog.get_logger()
+
+
+def run_worker(settings: TrainerSettings) -> None:
+    """Blocks until SIGTERM. Raises LedgerError at once if the database cannot be used."""
+    configure_logs("worker", settings.log_level)
+    engine = sync_engine(settings.database_url)
+    with translated_errors(), engine.begin() as connection:
+        check_database(connection)
+        ensure_partitions(connection)
+    be_polite(settings)
+    ticker = make_ticker(settings, engine)
+    app = create_celery(settings)
+    register_tasks(app, ticker, engine)
+    Thread(target=ticker.tick_when_silent, name="slipstream-ticker", daemon=True).start()
+    try:
+        app.worker_main(worker_arguments(settings))
+    finally:
+        ticker.end()
+        engine.dispose()
+
+
+def run_beat(settings: TrainerSettings) -> None:
+    """Blocks until SIGTERM. The schedule lives in memory: nothing to corrupt, nothing to clean up."""
+    configure_logs("beat", settings.log_level)
+    beat = create_celery(settings).Beat(
+        loglevel=settings.log_level, scheduler_cls="celery.beat:Scheduler", redirect_stdouts=False, quiet=True
+    )
+    beat.run()
+
+
+def make_ticker(settings: TrainerSettings, engine: Engine) -> Ticker:
+    from transformers.utils import logging as transformers_logging
+
+    from trainer.model_cache import ModelCache
+    from trainer.step import Trainer, tick
+
+    transformers_logging.disable_progress_bar()  # a log is no place for one
+    trainer = Trainer(settings, engine, ModelCache(), owner_name(), is_stopping)
+    return Ticker(settings, lambda: tick(trainer))
+
+
+def register_tasks(app: Celery, ticker: Ticker, engine: Engine) -> None:
+    @app.task(name=TICK)  # type: ignore[untyped-decorator]
+    def run_tick() -> None:
+        ticker.tick()
+
+    @app.task(name=PARTITIONS)  # type: ignore[untyped-decorator]
+    def run_partitions() -> None:
+        with engine.begin() as connection:
+            made = ensure_partitions(connection)
+        if made:
+            logger.info("partitions_made", names=made)
+
+
+def worker_arguments(settings: TrainerSettings) -> list[str]:
+    """One task at a time in this very process; no chatter between workers: there is nothing to agree on."""
+    quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    return ["worker", "--pool=solo", f"--queues={QUEUE}", f"--loglevel={settings.log_level}", *quiet]
+
+
+def be_polite(settings: TrainerSettings) -> None:
+    """Serving comes first: a lower priority, and no more threads than allowed."""
+    os.nice(settings.niceness)
+    if settings.threads:
+        import torch
+
+        torch.set_num_threads(settings.threads)
+
+
+def is_stopping() -> bool:
+    """Whether Celery was told to stop (SIGTERM, SIGINT): the step then gives its lease up."""
+    flags = (celery_state.should_stop, celery_state.should_terminate)
+    return any(flag is not None and flag is not False for flag in flags)  # an exit code, which may be 0
+
+
+def owner_name() -> str:
+    """Unique to this process, so that a lease says whether its holder can still be alive."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
