@@ -9,7 +9,7 @@ def proxy() -> None:
     from proxy.server import serve
     from proxy.settings import ProxySettings
 
-    serve(ProxySettings())
+    serve(ProxySettings.from_environment())
 
 
 def worker() -> None:
@@ -19,7 +19,7 @@ def worker() -> None:
     from trainer.worker import run_worker
 
     try:
-        run_worker(TrainerSettings())
+        run_worker(TrainerSettings.from_environment())
     except TrainerError as error:
         raise SlipstreamError(str(error)) from error
 
@@ -29,7 +29,7 @@ def beat() -> None:
     from trainer.settings import TrainerSettings
     from trainer.worker import run_beat
 
-    run_beat(TrainerSettings())
+    run_beat(TrainerSettings.from_environment())
 
 
 def migrate() -> None:
