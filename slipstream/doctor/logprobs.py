@@ -37,7 +37,10 @@ def check_logprobs(running: Running) -> Finding:
         f"mean |sampling - recomputed| {found.mean_difference:.1e}, largest {found.max_difference:.1e}, over "
         f"{found.num_tokens} tokens of versions {', '.join(map(str, found.versions))}"
     )
-    figures: dict[str, Any] = {"mean_difference": found.mean_difference, "max_difference": found.max_difference}
+    figures: dict[str, Any] = {
+        "mean_difference": found.mean_difference,
+        "max_difference": found.max_difference,
+    }
     figures |= {"num_tokens": found.num_tokens, "versions": list(found.versions)}
     if found.mean_difference > MAX_MEAN_DIFFERENCE:
         return wrong("logprobs", detail, REMEDY, **figures)

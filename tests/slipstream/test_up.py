@@ -84,7 +84,9 @@ def test_a_second_stack_in_one_home_is_refused(tmp_path: Path) -> None:
         (["worker"], "REDIS_URL"),
     ],
 )
-def test_a_command_without_a_system_says_what_it_needs(tmp_path: Path, command: list[str], words: str) -> None:
+def test_a_command_without_a_system_says_what_it_needs(
+    tmp_path: Path, command: list[str], words: str
+) -> None:
     assert_refused(slipstream(tmp_path, *command), tmp_path, words)
 
 
