@@ -30,6 +30,7 @@ def run_stack(settings: StackSettings, console: Console) -> int:
     with home.locked():
         require_space(home, settings)
         notes = recover(home)
+        settings = with_port(settings)
         require_free(settings.host, settings.port)
         model = choose_model(home, settings.base_model)
         specs, addresses = plan(home, settings, model)
@@ -56,6 +57,11 @@ def supervise(supervisor: Supervisor, display: Display, settings: StackSettings)
         supervisor.stop()
         display.line("everything has stopped")
     return 0
+
+
+def with_port(settings: StackSettings) -> StackSettings:
+    """Port 0 means any free one."""
+    return settings if settings.port else settings.model_copy(update={"port": free_ports(1)[0]})
 
 
 def require_space(home: Home, settings: StackSettings) -> None:
