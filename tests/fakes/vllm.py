@@ -50,6 +50,7 @@ class FakeVllm:
     adapters: dict[str, str] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
     num_aborted: int = 0
+    num_chunks_sent: int = 0
     known_paths_only: bool = False  # adapters load only from paths that exist
 
     @property
