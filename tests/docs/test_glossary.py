@@ -27,7 +27,9 @@ def documented(title: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("title", "lists"), LISTS.items())
-def test_the_glossary_lists_exactly_the_values_of_the_vocabulary(title: str, lists: list[type[StrEnum]]) -> None:
+def test_the_glossary_lists_exactly_the_values_of_the_vocabulary(
+    title: str, lists: list[type[StrEnum]]
+) -> None:
     assert documented(title) == {member.value for words in lists for member in words}
 
 
