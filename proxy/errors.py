@@ -1,0 +1,198 @@
+"""Errors that end a call, in OpenAI's envelope. They are raised where they are noticed and sent in one place.
+
+ProxyError                       (each carries the HTTP status it is answered with)
+├── InvalidRequestError          400
+│   ├── UnknownModelError        404
+│   ├── UnknownRouteError        404
+│   ├── NotFoundError            404
+│   ├── MethodRefusedError       405
+│   ├── BodyTimeoutError         408
+│   ├── RewardConflictAnswer     409
+│   ├── BodyTooLargeError        413
+│   ├── EncodingRefusedError     415
+│   ├── UnprocessableError       422
+│   └── HeadersTooLargeError     431
+└── ServerError                  500
+    ├── CaptureRefusedError      429
+    ├── UpstreamBrokenError      502
+    ├── UpstreamUnavailableError 503
+    ├── LedgerUnavailableError   503
+    └── UpstreamTimeoutError     504
+"""
+
+import json
+from typing import Any
+
+from starlette.types import Send
+
+JSON_TYPE = (b"content-type", b"application/json")
+
+
+class ProxyError(Exception):
+    """The proxy could not answer."""
+
+    status = 500
+    kind = "server_error"
+    code: str | None = None
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        param: str | None = None,
+        retry_after: int | None = None,
+        allow: str | None = None,
+    ) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+        self.param = param
+        self.retry_after = retry_after
+        self.allow = allow
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        error = {"message": str(self), "type": self.kind, "param": self.param, "code": self.code}
+        return {"error": error}
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        headers = []
+        if self.retry_after is not None:
+            headers.append((b"retry-after", str(self.retry_after).encode()))
+        if self.allow is not None:
+            headers.append((b"allow", self.allow.encode()))
+        if self.status in {408, 409}:  # SDKs repeat these by themselves; the same request fails again
+            headers.append((b"x-should-retry", b"false"))
+        return headers
+
+
+class InvalidRequestError(ProxyError):
+    """The request cannot be understood."""
+
+    status = 400
+    kind = "invalid_request_error"
+
+
+class UnknownModelError(InvalidRequestError):
+    """The model does not exist."""
+
+    status = 404
+    code = "model_not_found"
+
+
+class UnknownRouteError(InvalidRequestError):
+    """There is no such route."""
+
+    status = 404
+    code = "unknown_url"
+
+
+class NotFoundError(InvalidRequestError):
+    """There is no such object."""
+
+    status = 404
+    code = "not_found"
+
+
+class MethodRefusedError(InvalidRequestError):
+    """The route does not answer this method."""
+
+    status = 405
+    code = "method_not_allowed"
+
+
+class BodyTimeoutError(InvalidRequestError):
+    """The request's body did not arrive in time."""
+
+    status = 408
+    code = "request_timeout"
+
+
+class RewardConflictAnswer(InvalidRequestError):  # noqa: N818 - it is the answer, the ledger raises the error
+    """A reward with this id exists with other content: use a new id to change a judgement."""
+
+    status = 409
+    code = "conflict"
+
+
+class BodyTooLargeError(InvalidRequestError):
+    """The request's body is larger than SLIPSTREAM_MAX_BODY_BYTES allows: send less, or raise the limit."""
+
+    status = 413
+    code = "request_too_large"
+
+
+class EncodingRefusedError(InvalidRequestError):
+    """Compressed request bodies are not read: send the body without Content-Encoding."""
+
+    status = 415
+    code = "unsupported_content_encoding"
+
+
+class UnprocessableError(InvalidRequestError):
+    """A field has a value that is not allowed."""
+
+    status = 422
+
+
+class HeadersTooLargeError(InvalidRequestError):
+    """The request's headers are larger than SLIPSTREAM_MAX_HEADER_BYTES allows."""
+
+    status = 431
+    code = "headers_too_large"
+
+
+class ServerError(ProxyError):
+    """The proxy failed; the request was fine."""
+
+
+class CaptureRefusedError(ServerError):
+    """The call cannot be recorded now, so it is not served: free space below SLIPSTREAM_SPOOL."""
+
+    status = 429
+    code = "capture_unavailable"
+
+
+class UpstreamBrokenError(ServerError):
+    """The model server broke off before it answered."""
+
+    status = 502
+    code = "upstream_broken"
+
+
+class UpstreamUnavailableError(ServerError):
+    """No model server is ready to answer; try again soon."""
+
+    status = 503
+    code = "upstream_unavailable"
+
+
+class LedgerUnavailableError(ServerError):
+    """The database does not answer; try again soon."""
+
+    status = 503
+    code = "ledger_unavailable"
+
+
+class UpstreamTimeoutError(ServerError):
+    """The model server was silent for too long."""
+
+    status = 504
+    code = "upstream_timeout"
+
+
+async def send_json(
+    send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    start = {
+        "type": "http.response.start",
+        "status": status,
+        "headers": [JSON_TYPE, length, *(headers or [])],
+    }
+    await send(start)
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_error(send: Send, error: ProxyError, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+    body = json.dumps(error.envelope).encode()
+    await send_json(send, error.status, body, [*error.headers, *(headers or [])])

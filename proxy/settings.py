@@ -1,0 +1,72 @@
+"""What the proxy can be told by its environment. docs/settings.md lists each variable with its default."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field, SecretStr, field_validator
+
+from ledger.settings import EnvironmentSettings
+
+
+class OnSpoolFailure(StrEnum):
+    REFUSE = "refuse"  # 429: nothing is served that is not recorded
+    SERVE = "serve"  # x-captured: false, counted
+
+
+class ProxySettings(EnvironmentSettings):
+    database_url: SecretStr = Field(validation_alias="DATABASE_URL")
+    redis_url: SecretStr | None = Field(default=None, validation_alias="REDIS_URL")
+    upstream_urls: str = Field(validation_alias="SLIPSTREAM_UPSTREAM_URLS")
+    base_model: str = Field(validation_alias="SLIPSTREAM_BASE_MODEL")
+    policy: str = Field(default="default", validation_alias="SLIPSTREAM_POLICY")
+    adapters: Path = Field(default=Path(".slipstream/adapters"), validation_alias="SLIPSTREAM_ADAPTERS")
+    spool: Path = Field(default=Path(".slipstream/spool"), validation_alias="SLIPSTREAM_SPOOL")
+    host: str = Field(default="127.0.0.1", validation_alias="SLIPSTREAM_HOST")
+    port: int = Field(default=4000, ge=0, le=65535, validation_alias="SLIPSTREAM_PORT")
+    num_workers: int = Field(default=1, ge=1, validation_alias="SLIPSTREAM_WORKERS")
+    log_level: str = Field(default="INFO", validation_alias="SLIPSTREAM_LOG_LEVEL")
+
+    on_spool_failure: OnSpoolFailure = Field(
+        default=OnSpoolFailure.REFUSE, validation_alias="SLIPSTREAM_ON_SPOOL_FAILURE"
+    )
+    max_body_bytes: int = Field(default=16 << 20, ge=1, validation_alias="SLIPSTREAM_MAX_BODY_BYTES")
+    max_header_bytes: int = Field(default=64 << 10, ge=1, validation_alias="SLIPSTREAM_MAX_HEADER_BYTES")
+    max_choices: int = Field(default=64, ge=1, le=65536, validation_alias="SLIPSTREAM_MAX_CHOICES")
+    body_seconds: float = Field(default=60, gt=0, validation_alias="SLIPSTREAM_BODY_SECONDS")
+    keep_alive_seconds: int = Field(default=75, ge=1, validation_alias="SLIPSTREAM_KEEP_ALIVE_SECONDS")
+    shutdown_seconds: int = Field(default=30, ge=1, validation_alias="SLIPSTREAM_SHUTDOWN_SECONDS")
+    database_wait_seconds: float = Field(
+        default=30, ge=0, validation_alias="SLIPSTREAM_DATABASE_WAIT_SECONDS"
+    )
+
+    upstream_wait_seconds: float = Field(
+        default=30, ge=0, validation_alias="SLIPSTREAM_UPSTREAM_WAIT_SECONDS"
+    )
+    upstream_connect_seconds: float = Field(
+        default=5, gt=0, validation_alias="SLIPSTREAM_UPSTREAM_CONNECT_SECONDS"
+    )
+    upstream_first_token_seconds: float = Field(
+        default=660, gt=0, validation_alias="SLIPSTREAM_UPSTREAM_FIRST_TOKEN_SECONDS"
+    )
+    upstream_idle_seconds: float = Field(
+        default=660, gt=0, validation_alias="SLIPSTREAM_UPSTREAM_IDLE_SECONDS"
+    )
+    watch_seconds: float = Field(default=1, gt=0, validation_alias="SLIPSTREAM_WATCH_SECONDS")
+    adopt_seconds: float = Field(default=60, gt=0, validation_alias="SLIPSTREAM_ADOPT_SECONDS")
+    default_temperature: float = Field(
+        default=1.0, ge=0, validation_alias="SLIPSTREAM_DEFAULT_TEMPERATURE"
+    )  # what vLLM samples with when a request names none
+
+    @field_validator("upstream_urls")
+    @classmethod
+    def _has_urls(cls, value: str) -> str:
+        urls = [url.strip() for url in value.split(",") if url.strip()]
+        if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
+            raise ValueError("name at least one vLLM base, such as http://127.0.0.1:8000")
+        return value
+
+    @property
+    def replica_urls(self) -> list[str]:
+        """The vLLM bases, without a trailing slash or /v1."""
+        urls = (url.strip().rstrip("/").removesuffix("/v1") for url in self.upstream_urls.split(","))
+        return list(dict.fromkeys(url for url in urls if url))

@@ -1,0 +1,154 @@
+"""Edits of JSON text by span: what is not edited stays the bytes that were there.
+
+Invariant: key order, number text, escapes, white space and unknown members survive any edit, because nothing is
+ever serialised again. CPython's own C scanner finds the spans and yields the parsed values in the same pass.
+Bytes that are no UTF-8 survive too (surrogateescape).
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # typeshed hides the scanner
+from typing import Any, NamedTuple, TypeAlias, cast
+
+Path: TypeAlias = tuple[str, ...]
+Edit: TypeAlias = tuple[int, int, str]
+
+Match: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
+
+EACH = "*"  # in a path: each element of an array
+
+_scan = cast("Callable[[str, int], tuple[Any, int]]", JSONDecoder().scan_once)  # type: ignore[attr-defined]
+_space: Match = re.compile(r"[ \t\n\r]*").match
+_quote: Match = re.compile(r'"').match
+_colon: Match = re.compile(r"[ \t\n\r]*:[ \t\n\r]*").match
+_open_object: Match = re.compile(r"[ \t\n\r]*\{[ \t\n\r]*").match
+_open_array: Match = re.compile(r"[ \t\n\r]*\[[ \t\n\r]*").match
+_comma_or_close: Match = re.compile(r"[ \t\n\r]*[,}]").match
+_comma_or_close_array: Match = re.compile(r"[ \t\n\r]*[,\]]").match
+_end_of_object: Match = re.compile(r"[ \t\n\r]*\}[ \t\n\r]*\Z").match
+
+
+class Member(NamedTuple):
+    """`"key": value` of an object: text[start:end], its value at text[value_start:end]."""
+
+    key: str
+    start: int
+    value_start: int
+    end: int
+    value: Any
+
+
+def decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _matched(pattern: Match, text: str, at: int, missing: str) -> int:
+    match = pattern(text, at)
+    if match is None:
+        raise ValueError(f"{missing} is missing at character {at}")
+    return match.end()
+
+
+def _value(text: str, at: int) -> tuple[Any, int]:
+    try:
+        return _scan(text, at)
+    except StopIteration as end:
+        raise ValueError(f"a value is missing at character {end.value}") from None
+
+
+def members(text: str, at: int = 0) -> list[Member]:
+    """The members of the object that begins at `at` (white space may stand before it). ValueError if none does."""
+    at = _matched(_open_object, text, at, "'{'")
+    found: list[Member] = []
+    if text[at : at + 1] == "}":
+        return found
+    while True:
+        start = at
+        key, at = scanstring(text, _matched(_quote, text, at, "a key"), True)
+        value_start = _matched(_colon, text, at, "':'")
+        value, end = _value(text, value_start)
+        found.append(Member(key, start, value_start, end, value))
+        at = _matched(_comma_or_close, text, end, "',' or '}'")
+        if text[at - 1] == "}":
+            return found
+        at = _matched(_space, text, at, "")
+
+
+def elements(text: str, at: int) -> list[tuple[int, int]]:
+    """The span of each element of the array that begins at `at`."""
+    at = _matched(_open_array, text, at, "'['")
+    found: list[tuple[int, int]] = []
+    if text[at : at + 1] == "]":
+        return found
+    while True:
+        _, end = _value(text, at)
+        found.append((at, end))
+        at = _matched(_comma_or_close_array, text, end, "',' or ']'")
+        if text[at - 1] == "]":
+            return found
+        at = _matched(_space, text, at, "")
+
+
+def document(text: str) -> list[Member]:
+    """The members of a text that is one JSON object and nothing else. ValueError otherwise."""
+    found = members(text)
+    end = found[-1].end if found else _matched(_open_object, text, 0, "'{'")
+    _matched(_end_of_object, text, end, "the end of the text")
+    return found
+
+
+def cuts(all_members: Sequence[Member], keys: Iterable[str]) -> Iterator[Edit]:
+    """The edits that remove the members named, each with one of its commas."""
+    doomed = frozenset(keys)
+    has_kept = False
+    for i, member in enumerate(all_members):
+        if member.key not in doomed:
+            has_kept = True
+        elif has_kept:
+            yield all_members[i - 1].end, member.end, ""
+        else:
+            is_last = i + 1 == len(all_members)
+            yield member.start, member.end if is_last else all_members[i + 1].start, ""
+
+
+def edited(text: str, edits: Iterable[Edit]) -> str:
+    """The text with each span replaced. Spans must not overlap."""
+    pieces: list[str] = []
+    at = 0
+    for start, end, replacement in sorted(edits):
+        pieces += text[at:start], replacement
+        at = end
+    pieces.append(text[at:])
+    return "".join(pieces)
+
+
+def without_members(raw: bytes, paths: Sequence[Path]) -> bytes:
+    """The object without the members at these paths, e.g. `("choices", "*", "token_ids")`.
+
+    Raises ValueError if `raw` is not one JSON object. A path that leads nowhere changes nothing.
+    """
+    text = decoded(raw)
+    return encoded(edited(text, _removals(text, document(text), paths)))
+
+
+def _removals(text: str, found: Sequence[Member], paths: Sequence[Path]) -> Iterator[Edit]:
+    doomed = {path[0] for path in paths if len(path) == 1}
+    yield from cuts(found, doomed)
+    for member in found:
+        deeper = [path[1:] for path in paths if len(path) > 1 and path[0] == member.key]
+        if deeper and member.key not in doomed:
+            yield from _inner_removals(text, member.value_start, member.value, deeper)
+
+
+def _inner_removals(text: str, at: int, value: Any, paths: Sequence[Path]) -> Iterator[Edit]:
+    if isinstance(value, dict):
+        yield from _removals(text, members(text, at), paths)
+    elif isinstance(value, list):
+        deeper = [path[1:] for path in paths if path[0] == EACH and len(path) > 1]
+        for (start, _), item in zip(elements(text, at), value, strict=True):
+            if deeper:
+                yield from _inner_removals(text, start, item, deeper)
