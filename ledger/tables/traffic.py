@@ -11,6 +11,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -59,7 +60,10 @@ groups = Table(
     Column("step_id", Uuid, comment="The step that claimed, trained or skipped it."),
     Column("reason", Text, comment="Why it was skipped."),
     Column(
-        "last_member_at", DateTime(timezone=True), nullable=False, comment="When its newest trajectory began."
+        "last_member_at",
+        DateTime(timezone=True),
+        nullable=False,
+        comment="When its newest member was recorded (Postgres' clock).",
     ),
     created_at(),
     UniqueConstraint("project_id", "policy_id", "kind", "key", "sequence"),
@@ -171,6 +175,18 @@ exchanges = Table(
         nullable=False,
         server_default=text("0"),
         comment="How many leading messages stand in the parent (its messages).",
+    ),
+    Column("num_messages", Integer, comment="How many messages the request had, the shared ones included."),
+    Column(
+        "messages_sha256", LargeBinary, comment="Digest of all its messages: does the next turn repeat them?"
+    ),
+    Column(
+        "num_transcript_tokens", Integer, comment="Length of the whole prompt and the completion, in tokens."
+    ),
+    Column(
+        "transcript_sha256",
+        LargeBinary,
+        comment="Digest of the whole prompt and completion ids: does the next prompt begin with them?",
     ),
     Column(
         "messages",

@@ -19,6 +19,10 @@ from trainer.grpo.metrics import LossMetrics
 from trainer.grpo.packing import PackedRow
 
 
+class NotFiniteError(ArithmeticError):
+    """A number of the step is NaN or infinite."""
+
+
 class LossKind(StrEnum):
     CISPO = "cispo"
     PPO = "ppo"
@@ -43,16 +47,24 @@ def row_loss(
     entropies_T: Tensor | None = None,
     base_logprobs_T: Tensor | None = None,
 ) -> tuple[Tensor, LossMetrics]:
-    """(loss with gradient, metrics without). `num_step_tokens` counts the trained tokens of all rows of the step."""
+    """(loss with gradient, metrics without). `num_step_tokens` counts the trained tokens of all rows of the step:
+    masked ones too, since how many those are is known only after the last row.
+
+    Raises NotFiniteError, which names the exchange, where a logprob is NaN or infinite.
+    """
+    require_finite(row, policy_logprobs_T)
     log_ratio_T = policy_logprobs_T.detach() - row.sampling_logprobs_T
     trusted_T = log_ratio_T.abs() <= settings.trust_log_ratio
-    terms_T, clipped_T = _policy_terms(row, policy_logprobs_T, settings)
+    terms_U, clipped_U = _policy_terms(  # U = the trusted tokens: what is not trusted never enters the graph
+        policy_logprobs_T[trusted_T],
+        row.sampling_logprobs_T[trusted_T],
+        row.advantages_T[trusted_T],
+        settings,
+    )
     if base_logprobs_T is not None:
-        terms_T = terms_T + settings.kl_weight * k3(base_logprobs_T - policy_logprobs_T)
-    kept_T = torch.where(trusted_T, terms_T, torch.zeros_like(terms_T))
-    loss = kept_T.sum() / num_step_tokens
-    metrics = LossMetrics.of(loss, row, log_ratio_T, clipped_T, ~trusted_T, entropies_T)
-    return loss, metrics
+        terms_U = terms_U + settings.kl_weight * k3((base_logprobs_T - policy_logprobs_T)[trusted_T])
+    loss = terms_U.sum() / num_step_tokens
+    return loss, LossMetrics.of(loss, row, log_ratio_T, int(clipped_U.sum()), ~trusted_T, entropies_T)
 
 
 def k3(difference_T: Tensor) -> Tensor:
@@ -60,16 +72,25 @@ def k3(difference_T: Tensor) -> Tensor:
     return difference_T.exp() - difference_T - 1
 
 
+def require_finite(row: PackedRow, policy_logprobs_T: Tensor) -> None:
+    """NaN and infinity stop here, before the optimizer, with the exchange they came from."""
+    finite_T = torch.isfinite(policy_logprobs_T.detach() + row.sampling_logprobs_T + row.advantages_T)
+    if not bool(finite_T.all()):
+        index = int((~finite_T).nonzero()[0, 0])
+        raise NotFiniteError(
+            f"exchange {row.exchange_ids[int(row.owner_T[index])]} gives a logprob that is not finite "
+            f"(policy {float(policy_logprobs_T[index]):g}, sampling {float(row.sampling_logprobs_T[index]):g}, "
+            f"advantage {float(row.advantages_T[index]):g})"
+        )
+
+
 def _policy_terms(
-    row: PackedRow, policy_logprobs_T: Tensor, settings: LossSettings
+    policy_logprobs_U: Tensor, sampling_logprobs_U: Tensor, advantages_U: Tensor, settings: LossSettings
 ) -> tuple[Tensor, Tensor]:
-    # Far outside the trust mask exp() may overflow; such a term is masked, but inf * 0 must not become NaN.
-    bound = settings.trust_log_ratio + 1
-    ratio_T = (policy_logprobs_T - row.sampling_logprobs_T).clamp(-bound, bound).exp()
-    advantages_T = row.advantages_T
+    ratio_U = (policy_logprobs_U - sampling_logprobs_U).exp()
     if settings.kind is LossKind.CISPO:
-        weight_T = ratio_T.detach().clamp(max=settings.cispo_cap)
-        return -weight_T * advantages_T * policy_logprobs_T, ratio_T.detach() > settings.cispo_cap
-    clipped_ratio_T = ratio_T.clamp(1 - settings.clip_low, 1 + settings.clip_high)
-    free_T, bounded_T = ratio_T * advantages_T, clipped_ratio_T * advantages_T
-    return -torch.minimum(free_T, bounded_T), (bounded_T < free_T).detach()
+        weight_U = ratio_U.detach().clamp(max=settings.cispo_cap)
+        return -weight_U * advantages_U * policy_logprobs_U, ratio_U.detach() > settings.cispo_cap
+    free_U = ratio_U * advantages_U
+    bounded_U = ratio_U.clamp(1 - settings.clip_low, 1 + settings.clip_high) * advantages_U
+    return -torch.minimum(free_U, bounded_U), (bounded_U < free_U).detach()

@@ -32,7 +32,7 @@ class LossMetrics:
         loss: Tensor,
         row: PackedRow,
         log_ratio_T: Tensor,
-        clipped_T: Tensor,
+        num_clipped: int,
         masked_T: Tensor,
         entropies_T: Tensor | None,
     ) -> "LossMetrics":
@@ -41,7 +41,7 @@ class LossMetrics:
             loss=float(loss.detach()),
             num_tokens=len(ratio_T),
             num_spans=len(row.exchange_ids),
-            num_clipped=int(clipped_T.sum()),
+            num_clipped=num_clipped,
             num_masked=int(masked_T.sum()),
             num_masked_spans=int(torch.unique(row.owner_T[masked_T]).numel()),
             ratio_sum=float(ratio_T.sum()),

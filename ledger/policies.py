@@ -1,0 +1,98 @@
+"""Policies: the named learners. Registered once, and `live` moves in one transaction that every proxy hears of.
+
+A policy's base model never changes under its name: adapters trained on one base mean nothing on another.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+
+from ledger.errors import LedgerError
+from ledger.identifiers import new_id
+from ledger.tables import policies, policy_versions, projects
+from ledger.vocabulary import DEFAULT_PROJECT, VersionState
+
+LIVE_CHANNEL = "slipstream_live"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One row of `policies`, with its project's name. Example: name "default", live_version 3 -> `default@3`."""
+
+    id: UUID
+    project_id: UUID
+    project: str
+    name: str
+    base_model: str
+    live_version: int
+    reward_min: float
+    reward_max: float
+
+
+def adapter_name(policy_name: str, version: int) -> str:
+    """What a client sees as `model`, and what vLLM loads the adapter as (vLLM serves version 0 as the base)."""
+    return f"{policy_name}@{version}"
+
+
+def ensure_project(connection: Connection, name: str) -> UUID:
+    """The id of the project with this name, made if there is none."""
+    connection.execute(insert(projects).values(id=new_id(), name=name).on_conflict_do_nothing())
+    project_id: UUID = connection.execute(select(projects.c.id).where(projects.c.name == name)).scalar_one()
+    return project_id
+
+
+def ensure_policy(
+    connection: Connection, *, name: str, base_model: str, project: str = DEFAULT_PROJECT
+) -> Policy:
+    """Register a policy and its version 0. Safe to repeat and to run at once; another base model is refused."""
+    _check_name(name)
+    project_id = ensure_project(connection, project)
+    new = {"id": new_id(), "project_id": project_id, "name": name, "base_model": base_model}
+    connection.execute(insert(policies).values(new).on_conflict_do_nothing())
+    policy = _to_policy(connection.execute(_all().where(_named(project, name))).one())
+    if policy.base_model != base_model:
+        raise LedgerError(
+            f"policy {name!r} learns on {policy.base_model!r}, not on {base_model!r}: give the new base model "
+            "a new policy name (SLIPSTREAM_POLICY), or set SLIPSTREAM_BASE_MODEL back"
+        )
+    base = {"policy_id": policy.id, "version": 0, "state": VersionState.BASE}
+    connection.execute(insert(policy_versions).values(base).on_conflict_do_nothing())
+    return policy
+
+
+def read_policies(connection: Connection) -> list[Policy]:
+    return [_to_policy(row) for row in connection.execute(_all().order_by(projects.c.name, policies.c.name))]
+
+
+def move_live(connection: Connection, policy_id: UUID, version: int) -> None:
+    """Make `version` the one that new trajectories get; the notice goes out when this transaction commits."""
+    moved = connection.execute(
+        update(policies).where(policies.c.id == policy_id).values(live_version=version)
+    )
+    if moved.rowcount != 1:
+        raise LedgerError(f"there is no policy {policy_id}: `slipstream versions` lists them")
+    connection.execute(
+        text("SELECT pg_notify(:channel, :payload)"), {"channel": LIVE_CHANNEL, "payload": str(policy_id)}
+    )
+
+
+def _check_name(name: str) -> None:
+    if not name or "@" in name or not name.isprintable() or name != name.strip():
+        raise LedgerError(
+            f"{name!r} is not a policy name: use letters and digits, and no @ (SLIPSTREAM_POLICY)"
+        )
+
+
+def _named(project: str, name: str) -> ColumnElement[bool]:
+    return (projects.c.name == project) & (policies.c.name == name)
+
+
+def _all() -> Select[tuple[object, ...]]:
+    columns = [column for column in policies.c if column.name != "created_at"]
+    return select(*columns, projects.c.name.label("project")).join_from(policies, projects)
+
+
+def _to_policy(row: Row[tuple[object, ...]]) -> Policy:
+    return Policy(**row._mapping)  # noqa: SLF001 - public, despite its underscore

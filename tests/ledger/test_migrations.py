@@ -1,0 +1,105 @@
+import threading
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Row, TextClause, text
+
+from ledger.database import check_database, sync_engine
+from ledger.errors import SchemaBehindError
+from ledger.schema import EXPECTED_REVISION, REVISIONS
+from ledger.tables import metadata
+from migrations import migrate, migration_config
+from migrations.comparison import is_ours
+
+CONSTRAINTS = text("""
+    SELECT conrelid::regclass::text || ' ' || conname, pg_get_constraintdef(oid)
+    FROM pg_constraint WHERE connamespace = 'public'::regnamespace AND contype <> 'n'
+        AND conrelid::regclass::text = ANY (:tables) ORDER BY 1
+""")
+INDEXES = text(
+    "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename = ANY (:tables) ORDER BY 1"
+)
+
+
+def read(url: str, *statements: TextClause) -> list[list[Row[tuple[object, ...]]]]:
+    engine = sync_engine(url)
+    with engine.connect() as connection:
+        rows = [connection.execute(s, {"tables": list(metadata.tables)}).all() for s in statements]
+    engine.dispose()
+    return rows
+
+
+def test_there_is_one_head_and_the_code_expects_it() -> None:
+    """B091."""
+    scripts = ScriptDirectory.from_config(migration_config())
+    assert scripts.get_heads() == [EXPECTED_REVISION]
+    assert tuple(reversed([script.revision for script in scripts.walk_revisions()])) == REVISIONS
+
+
+def test_autogenerate_finds_no_difference_between_tables_and_migrations(connection: Connection) -> None:
+    """B091."""
+    context = MigrationContext.configure(
+        connection, opts={"include_name": is_ours, "compare_type": True, "compare_server_default": True}
+    )
+    ours = [diff for diff in compare_metadata(context, metadata) if "alembic_version" not in str(diff)]
+    assert ours == []
+
+
+def test_constraints_and_indexes_are_those_of_the_tables(database_url: str, empty_database_url: str) -> None:
+    engine = sync_engine(empty_database_url)
+    metadata.create_all(engine)
+    engine.dispose()
+    assert read(database_url, CONSTRAINTS, INDEXES) == read(empty_database_url, CONSTRAINTS, INDEXES)
+
+
+def test_twenty_starters_migrate_an_empty_database_at_once(empty_database_url: str) -> None:
+    """B090."""
+    failures: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            migrate(empty_database_url)
+        except BaseException as error:  # noqa: BLE001 - reported below
+            failures.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert read(empty_database_url, text("SELECT version_num FROM alembic_version")) == [
+        [(EXPECTED_REVISION,)]
+    ]
+
+
+def test_up_down_up(empty_database_url: str) -> None:
+    migrate(empty_database_url)
+    migrate(empty_database_url, "base")
+    left = text(
+        "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v')"
+    )
+    assert read(empty_database_url, left) == [[("alembic_version",)]]
+    migrate(empty_database_url)
+    migrate(empty_database_url)
+
+
+def test_the_schema_check_wants_a_migration_and_accepts_a_newer_one(
+    connection: Connection, empty_database_url: str
+) -> None:
+    check_database(connection)
+    connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    check_database(connection)
+    engine = sync_engine(empty_database_url)
+    with engine.connect() as empty, pytest.raises(SchemaBehindError, match="slipstream migrate"):
+        check_database(empty)
+    engine.dispose()
+
+
+def test_migrate_leaves_a_newer_schema_alone(connection: Connection, database_url: str) -> None:
+    connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    connection.commit()
+    migrate(database_url)
+    assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "9999"

@@ -1,0 +1,121 @@
+"""Settings of the worker and of beat: built once at the entry point and passed down.
+
+`learning()` is the part that decides what a step does to the weights: it is stored with every step.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_settings import NoDecode
+
+from ledger.settings import EnvironmentSettings
+from trainer.grpo.advantages import Baseline
+from trainer.grpo.loss import LossKind, LossSettings
+
+VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+
+
+def _known_rank(rank: int) -> int:
+    if rank not in VLLM_RANKS:
+        raise ValueError(f"vLLM serves only the ranks {', '.join(map(str, VLLM_RANKS))}")
+    return rank
+
+
+def _urls(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(url.strip().rstrip("/").removesuffix("/v1") for url in value.split(",") if url.strip())
+    return value
+
+
+Urls = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_urls)]
+Seconds = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+
+
+def _env(name: str, default: Any = ...) -> Any:
+    return Field(default, validation_alias=name)
+
+
+class TrainerSettings(EnvironmentSettings):
+    # where things are
+    database_url: str = _env("DATABASE_URL")
+    redis_url: str = _env("REDIS_URL")
+    upstream_urls: Urls = _env("SLIPSTREAM_UPSTREAM_URLS")
+    base_model: str = _env("SLIPSTREAM_BASE_MODEL")
+    policy: str = _env("SLIPSTREAM_POLICY", "default")
+    adapters: Path = _env("SLIPSTREAM_ADAPTERS")
+    checkpoints: Path | None = _env("SLIPSTREAM_CHECKPOINTS", None)
+    # when a step starts, and with what
+    step_groups: Count = _env("SLIPSTREAM_STEP_GROUPS", 8)
+    step_max_groups: Count = _env("SLIPSTREAM_STEP_MAX_GROUPS", 32)
+    step_max_wait_seconds: Seconds = _env("SLIPSTREAM_STEP_MAX_WAIT_SECONDS", 900.0)
+    step_max_tokens: Count = _env("SLIPSTREAM_STEP_MAX_TOKENS", 65_536)
+    sample_max_tokens: Count = _env("SLIPSTREAM_SAMPLE_MAX_TOKENS", 8_192)
+    row_tokens: Count = _env("SLIPSTREAM_ROW_TOKENS", 1_024)
+    group_grace_seconds: float = _env("SLIPSTREAM_GROUP_GRACE_SECONDS", 30.0)
+    group_deadline_seconds: float = _env("SLIPSTREAM_GROUP_DEADLINE_SECONDS", 3_600.0)
+    max_staleness: Annotated[int, Field(ge=0)] = _env("SLIPSTREAM_MAX_STALENESS", 4)
+    # what a step does to the weights
+    learning_rate: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_LEARNING_RATE", 1e-3)
+    warmup_steps: Annotated[int, Field(ge=0)] = _env("SLIPSTREAM_WARMUP_STEPS", 0)
+    adam_beta1: Fraction = _env("SLIPSTREAM_ADAM_BETA1", 0.9)
+    adam_beta2: Fraction = _env("SLIPSTREAM_ADAM_BETA2", 0.999)
+    weight_decay: Annotated[float, Field(ge=0)] = _env("SLIPSTREAM_WEIGHT_DECAY", 0.0)
+    grad_clip: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_GRAD_CLIP", 1.0)
+    baseline: Baseline = _env("SLIPSTREAM_BASELINE", Baseline.BY_KIND)
+    scale_by_std: bool = _env("SLIPSTREAM_SCALE_BY_STD", False)
+    loss: LossKind = _env("SLIPSTREAM_LOSS", LossKind.CISPO)
+    cispo_cap: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_CISPO_CAP", 3.0)
+    clip_low: Annotated[float, Field(gt=0, lt=1)] = _env("SLIPSTREAM_CLIP_LOW", 0.2)
+    clip_high: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_CLIP_HIGH", 0.28)
+    trust_log_ratio: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_TRUST_LOG_RATIO", 3.0)
+    kl: Annotated[float, Field(ge=0)] = _env("SLIPSTREAM_KL", 0.0)
+    lora_rank: Annotated[int, AfterValidator(_known_rank)] = _env("SLIPSTREAM_LORA_RANK", 8)
+    lora_alpha: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_LORA_ALPHA", 16.0)
+    seed: int = _env("SLIPSTREAM_SEED", 0)
+    # how it runs
+    device: Literal["auto", "cpu", "cuda"] = _env("SLIPSTREAM_TRAINER_DEVICE", "auto")
+    threads: Annotated[int, Field(ge=0)] = _env("SLIPSTREAM_TRAINER_THREADS", 0)  # 0 = as torch chooses
+    niceness: Annotated[int, Field(ge=0, le=19)] = _env("SLIPSTREAM_TRAINER_NICE", 10)
+    lease_seconds: Seconds = _env("SLIPSTREAM_LEASE_SECONDS", 60.0)
+    tick_seconds: Seconds = _env("SLIPSTREAM_TICK_SECONDS", 5.0)
+    silence_seconds: Seconds = _env("SLIPSTREAM_SILENCE_SECONDS", 60.0)
+    step_attempts: Count = _env("SLIPSTREAM_STEP_ATTEMPTS", 2)
+    publish_attempts: Count = _env("SLIPSTREAM_PUBLISH_ATTEMPTS", 5)
+    retry_seconds: Seconds = _env("SLIPSTREAM_RETRY_SECONDS", 5.0)
+    replica_timeout_seconds: Seconds = _env("SLIPSTREAM_REPLICA_TIMEOUT_SECONDS", 60.0)
+    probe_tolerance: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_PROBE_TOLERANCE", 0.05)
+    keep_versions: Count = _env("SLIPSTREAM_KEEP_VERSIONS", 4)
+    health_file: Path | None = _env("SLIPSTREAM_WORKER_HEALTH_FILE", None)
+    log_level: str = _env("SLIPSTREAM_LOG_LEVEL", "INFO")
+
+    @property
+    def checkpoints_root(self) -> Path:
+        return self.checkpoints or self.adapters.parent / "checkpoints"
+
+    def loss_settings(self) -> LossSettings:
+        return LossSettings(
+            kind=self.loss,
+            cispo_cap=self.cispo_cap,
+            clip_low=self.clip_low,
+            clip_high=self.clip_high,
+            trust_log_ratio=self.trust_log_ratio,
+            kl_weight=self.kl,
+        )
+
+    def with_learning(self, stored: dict[str, Any]) -> "TrainerSettings":
+        """These settings with a step's own learning settings: a step ends as it began (I9)."""
+        return TrainerSettings(**(self.model_dump() | stored))
+
+    def learning(self) -> dict[str, Any]:
+        """What a step records of its settings."""
+        return self.model_dump(mode="json", include=LEARNING_FIELDS)
+
+
+LEARNING_FIELDS = {
+    "learning_rate", "warmup_steps", "adam_beta1", "adam_beta2", "weight_decay", "grad_clip", "baseline",
+    "scale_by_std", "loss", "cispo_cap", "clip_low", "clip_high", "trust_log_ratio", "kl", "lora_rank",
+    "lora_alpha", "seed", "max_staleness", "sample_max_tokens", "row_tokens", "step_max_tokens",
+}  # fmt: skip

@@ -1,0 +1,96 @@
+"""One optimizer step: rows forward and backward one after another, then the adapter moves once.
+
+Invariant: whatever is not finite stops before the optimizer and is named. The split into rows changes no gradient.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from trainer.errors import BatchError
+from trainer.grpo.loss import NotFiniteError, row_loss
+from trainer.grpo.metrics import LossMetrics
+from trainer.grpo.packing import PackedRow, pack
+from trainer.grpo.samples import Sample
+from trainer.policy_model import PolicyModel, deterministic
+from trainer.settings import TrainerSettings
+
+
+def update(
+    model: PolicyModel,
+    samples: Sequence[Sample],
+    settings: TrainerSettings,
+    *,
+    optimizer_step: int,
+    between_rows: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Learn once from all samples; returns the metrics. `model` has been reset to the parent.
+
+    `optimizer_step` counts this policy's steps from 1, for the warm-up. `between_rows` may raise to stop.
+    Raises BatchError where a loss or a gradient is not finite: the weights are then as before.
+    """
+    rate = settings.learning_rate * min(1.0, optimizer_step / max(settings.warmup_steps, 1))
+    model.begin(rate, (settings.adam_beta1, settings.adam_beta2), settings.weight_decay)
+    rows = [on_device(row, model.device) for row in pack(samples, settings.row_tokens)]
+    with deterministic(model.device):
+        try:
+            metrics = accumulate(model, rows, settings, between_rows)
+            require_finite_gradients(model)
+        except ArithmeticError as error:
+            raise BatchError(str(error)) from error
+        grad_norm = model.apply(settings.grad_clip)
+    return {
+        **metrics.summary(),
+        "grad_norm": grad_norm,
+        "learning_rate": rate,
+        "num_trained_tokens": metrics.num_tokens,
+        "num_rows": len(rows),
+        "num_packed_tokens": sum(len(row.token_ids_L) for row in rows),
+        "num_unpacked_tokens": sum(row.num_unpacked_tokens for row in rows),
+    }
+
+
+def accumulate(
+    model: PolicyModel,
+    rows: Iterable[PackedRow],
+    settings: TrainerSettings,
+    between_rows: Callable[[], None] = lambda: None,
+) -> LossMetrics:
+    """Gradients of the whole step in the adapter's parameters, and the loss' metrics."""
+    rows = list(rows)
+    num_step_tokens = sum(len(row.target_T) for row in rows)
+    metrics, loss_settings = LossMetrics(), settings.loss_settings()
+    for row in rows:
+        between_rows()
+        base_logprobs_T = model.base_logprobs(row) if settings.kl else None
+        policy_logprobs_T, entropies_T = model.logprobs(row)
+        loss, row_metrics = row_loss(
+            row,
+            policy_logprobs_T,
+            num_step_tokens,
+            loss_settings,
+            entropies_T=entropies_T,
+            base_logprobs_T=base_logprobs_T,
+        )
+        loss.backward()  # type: ignore[no-untyped-call]
+        metrics += row_metrics
+    return metrics
+
+
+def require_finite_gradients(model: PolicyModel) -> None:
+    for name, parameter in model.lora.items():
+        if parameter.grad is not None and not bool(torch.isfinite(parameter.grad).all()):
+            raise NotFiniteError(f"the gradient of {name} is not finite")
+
+
+def on_device(row: PackedRow, device: torch.device) -> PackedRow:
+    if device.type == "cpu":
+        return row
+    moved = {
+        name: value.to(device, non_blocking=True)
+        for name in row.__slots__
+        if isinstance(value := getattr(row, name), torch.Tensor)
+    }
+    return replace(row, **moved)
