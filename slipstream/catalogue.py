@@ -1,0 +1,78 @@
+"""Every setting of every process, with its value and where it came from; the values of secrets are masked.
+
+docs/settings.md is compared with this list by a test.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from ledger.settings import EnvironmentSettings
+
+_SECRET_NAME = re.compile(r"KEY|PASSWORD|SECRET|TOKEN$")
+_URL_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):([^@\s]*)@")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One variable. `readers` are the processes whose settings class declares it."""
+
+    name: str
+    default: str
+    readers: tuple[str, ...]
+    is_secret: bool
+
+
+def processes() -> dict[str, type[EnvironmentSettings]]:
+    """The settings class of each process."""
+    from proxy.settings import ProxySettings
+    from slipstream.settings import StackSettings
+    from trainer.settings import TrainerSettings
+
+    return {"stack": StackSettings, "proxy": ProxySettings, "trainer": TrainerSettings}
+
+
+def all_settings() -> list[Setting]:
+    """Sorted by name; one entry per variable, however many processes read it."""
+    found: dict[str, Setting] = {}
+    for reader, settings_class in processes().items():
+        for field_name, field in settings_class.model_fields.items():
+            name = str(field.validation_alias or field_name.upper())
+            known = found.get(name)
+            default = known.default if known and known.default not in ("", "required") else default_of(field)
+            readers = (*(known.readers if known else ()), reader)
+            is_secret = field.annotation in (SecretStr, SecretStr | None) or bool(_SECRET_NAME.search(name))
+            found[name] = Setting(name, default, readers, is_secret or bool(known and known.is_secret))
+    return [found[name] for name in sorted(found)]
+
+
+def default_of(field: FieldInfo) -> str:
+    """The default as it is written in the environment; "required" where there is none."""
+    if field.default is PydanticUndefined and field.default_factory is None:
+        return "required"
+    value: Any = field.get_default(call_default_factory=True, validated_data={})
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def masked(setting: Setting, value: str) -> str:
+    """The value as it may be shown: a URL without its password, another secret not at all."""
+    without = _URL_PASSWORD.sub(r"\1:***@", value)
+    is_url = "://" in value
+    return without if is_url or not setting.is_secret or not value else "***"
+
+
+def origin_of(setting: Setting, stack: Mapping[str, str]) -> tuple[str, str]:
+    """Value and origin: environment, file, stack (the running one gave it), default."""
+    if value := os.environ.get(setting.name):
+        return value, "environment"
+    if path := os.environ.get(f"{setting.name}_FILE"):
+        return "***", f"file {path}"
+    if setting.name in stack:
+        return stack[setting.name], "stack"
+    return setting.default, "default"

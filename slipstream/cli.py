@@ -1,0 +1,54 @@
+"""The command line: which commands there are. What they do is in slipstream/commands/.
+
+Every failure that a user can mend ends in one sentence on stderr and a non-zero exit code, never in a traceback.
+"""
+
+import sys
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from ledger.errors import LedgerError
+from ledger.settings import explain
+from slipstream.commands import act, diagnose, look, process, stack
+from slipstream.errors import ChildFailedError, SlipstreamError
+
+PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+app = typer.Typer(
+    name="slipstream",
+    help="An OpenAI-compatible proxy that learns from the traffic that passes through it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(stack.up)
+app.command()(stack.down)
+app.command()(look.status)
+app.command()(look.versions)
+app.command()(act.reward)
+app.command()(act.train)
+app.command(context_settings=PASS_THROUGH)(look.psql)
+app.command()(look.config)
+app.command()(diagnose.doctor)
+app.command()(process.proxy)
+app.command()(process.worker)
+app.command()(process.beat)
+app.command()(process.migrate)
+
+
+def main() -> None:
+    try:
+        app()
+    except ValidationError as error:
+        fail(f"These settings cannot be used:\n{explain(error)}")
+    except ChildFailedError as error:
+        fail(f"{error}\n" + "\n".join(f"  | {line}" for line in error.last_lines) + f"\nThe whole log: {error.log}")
+    except (SlipstreamError, LedgerError) as error:
+        fail(str(error))
+
+
+def fail(message: str) -> None:
+    Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
+    sys.exit(1)

@@ -1,0 +1,48 @@
+"""Commands that change something in a running system: a reward, a tick."""
+
+import json
+import os
+from typing import Annotated
+
+import typer
+
+from slipstream.errors import NotRunningError, SlipstreamError
+from slipstream.http import call
+from slipstream.running import find_running
+
+
+def reward(
+    target: Annotated[str, typer.Argument(help="A trajectory id, a reply's id, or your own trajectory id.")],
+    value: Annotated[float, typer.Argument(help="The reward. Write `-- ID -0.5` for a negative one.")],
+    metric: Annotated[str, typer.Option(help="What is judged.")] = "reward",
+    comment: Annotated[str | None, typer.Option(help="Why.")] = None,
+    choice: Annotated[int | None, typer.Option(help="Which choice of a call with several.")] = None,
+) -> None:
+    """Judge a trajectory."""
+    from urllib.parse import quote
+
+    body = {"reward": value, "metric": metric, "comment": comment, "choice": choice, "source": "cli"}
+    url = f"{find_running().url}/v1/trajectories/{quote(target, safe='')}/reward"
+    key = os.environ.get("OPENAI_API_KEY")
+    try:
+        status, answer = call(url, {k: v for k, v in body.items() if v is not None}, seconds=15, key=key)
+    except OSError as error:
+        raise NotRunningError(f"No proxy answers at {url}: start one with `slipstream up`, or set SLIPSTREAM_URL.") from error
+    if status >= 400:  # noqa: PLR2004
+        message = answer.get("error", {}).get("message") if isinstance(answer, dict) else answer
+        raise SlipstreamError(f"The reward was refused ({status}): {message}")
+    typer.echo(json.dumps(answer))
+
+
+def train() -> None:
+    """Ask the worker to look for something to train, now."""
+    from celery import Celery
+
+    broker = find_running().require("REDIS_URL")
+    try:
+        with Celery(broker=broker, set_as_current=False) as app:
+            app.conf.broker_transport_options = {"socket_connect_timeout": 5, "socket_timeout": 5}
+            app.send_task("slipstream.tick", queue="training", retry=False)
+    except Exception as error:  # kombu raises what its transport raises
+        raise NotRunningError(f"The broker does not take the tick: {error}. Check REDIS_URL.") from error
+    typer.echo("A tick was sent. `slipstream status` shows what it found.")

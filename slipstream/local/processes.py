@@ -1,0 +1,64 @@
+"""Slipstream's own processes as children of the stack: each is `slipstream NAME`, configured by environment alone."""
+
+import sys
+from collections.abc import Callable, Mapping
+
+from slipstream.http import ask_http
+from slipstream.local.child import ChildSpec
+from slipstream.settings import StackSettings
+
+REMEDY = "The last lines say why; `slipstream config` shows the settings it was given."
+
+
+def command(name: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "slipstream", name)
+
+
+def migrate_spec(settings: StackSettings, environment: Mapping[str, str]) -> ChildSpec:
+    return ChildSpec(
+        "migrate", "The database cannot be brought to this version; its log says why.", command=command("migrate"),
+        environment=environment, after=("postgres",), is_one_shot=True, start_seconds=settings.start_seconds,
+    )  # fmt: skip
+
+
+def proxy_spec(settings: StackSettings, environment: Mapping[str, str]) -> ChildSpec:
+    """Starts beside vLLM, is ready when it can serve: so its deadline holds vLLM's."""
+    address = local_address(settings)
+    return ChildSpec(
+        "proxy", REMEDY, lambda: ask_http(f"{address}/ready"), command("proxy"), environment,
+        after=("migrate", "valkey"), grace_seconds=15, start_seconds=settings.vllm_start_seconds + settings.start_seconds,
+    )  # fmt: skip
+
+
+def worker_spec(settings: StackSettings, environment: Mapping[str, str], ping: Callable[[], str]) -> ChildSpec:
+    """Passive waiting, beside the worker's own low priority: an answer never waits for a gradient."""
+    own = {"OMP_WAIT_POLICY": "PASSIVE"}
+    return ChildSpec(
+        "worker", REMEDY, ping, command("worker"), {**own, **environment}, after=("migrate", "valkey", "vllm"),
+        grace_seconds=10, start_seconds=settings.start_seconds,
+    )  # fmt: skip
+
+
+def beat_spec(settings: StackSettings, environment: Mapping[str, str]) -> ChildSpec:
+    return ChildSpec(
+        "beat", REMEDY, command=command("beat"), environment=environment, after=("worker",), grace_seconds=5,
+        start_seconds=settings.start_seconds,
+    )  # fmt: skip
+
+
+def local_address(settings: StackSettings) -> str:
+    """The proxy's base address as this machine reaches it, without /v1."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104 - only compared
+    return f"http://{host}:{settings.port}"
+
+
+def ping_worker(redis_url: str) -> str:
+    """"" when a worker answers through the broker."""
+    from celery import Celery
+
+    try:
+        with Celery(broker=redis_url, set_as_current=False) as app:
+            answers = app.control.ping(timeout=1)
+    except Exception as error:  # noqa: BLE001 - kombu raises what its transport raises
+        return f"{type(error).__name__}: {error}"
+    return "" if answers else "no worker answers a ping"
