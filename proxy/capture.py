@@ -37,7 +37,8 @@ class ChoiceCapture:
         """Takes a choice of an event or of a whole reply; True if it holds something that was generated."""
         ids = choice.get("token_ids")
         if isinstance(ids, list):
-            self.completion_ids = (self.completion_ids or []) + ids if self.completion_ids else list(ids)
+            self.completion_ids = self.completion_ids or []
+            self.completion_ids += ids
         if isinstance(logprobs := choice.get("logprobs"), dict):
             self._add_logprobs(logprobs.get("content"))
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
@@ -48,8 +49,8 @@ class ChoiceCapture:
 
     def _add_logprobs(self, content: Any) -> None:
         if isinstance(content, list):
-            values = [token["logprob"] for token in content]
-            self.sampling_logprobs = (self.sampling_logprobs or []) + values
+            self.sampling_logprobs = self.sampling_logprobs or []
+            self.sampling_logprobs += [token["logprob"] for token in _objects(content) if "logprob" in token]
 
     def _add_message(self, delta: Json) -> bool:
         has_content = False
@@ -102,6 +103,10 @@ def add_tool_calls(calls: list[dict[str, Any]], deltas: Iterable[Any]) -> None:
                 call["function"][key] = (call["function"].get(key) or "") + function[key]
 
 
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 class Capture:
     """All choices of a call, and what stands beside them."""
 
@@ -125,7 +130,7 @@ class Capture:
         if isinstance(usage := body.get("usage"), dict):
             self.num_prompt_tokens = usage.get("prompt_tokens", self.num_prompt_tokens)
         is_generated = False
-        for choice in body.get("choices") or ():
+        for choice in _objects(body.get("choices")):
             index = choice.get("index", 0)
             capture = self.choices.get(index) or self.choices.setdefault(index, ChoiceCapture(index))
             is_generated |= capture.add(choice)

@@ -10,6 +10,7 @@ from proxy.errors import InvalidRequestError
 from proxy.splice import Member, decoded, document, edited, encoded
 
 _CAPTURE_FIELDS = {"return_token_ids": "true", "logprobs": "true", "top_logprobs": "0"}
+_HUGE = 1 << 63  # beyond it Postgres has no bigint
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,17 @@ class ChatRequest:
     @property
     def wants_prompt_text(self) -> bool:
         return self.wants_token_ids or bool(self.body.get("return_prompt_text"))
+
+    def number(self, name: str, default: float | None = None) -> float | None:
+        """A sampling parameter as vLLM will read it; `default` if it is not a finite number."""
+        value = self.body.get(name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _HUGE
+        return float(value) if is_number else default
+
+    def integer(self, name: str) -> int | None:
+        value = self.body.get(name)
+        is_storable = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _HUGE
+        return value if is_storable else None
 
     def upstream_body(self, model: str, *, is_captured: bool) -> bytes:
         """The client's bytes with `model` replaced and, if captured, token ids and logprobs asked for."""

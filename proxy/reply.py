@@ -61,7 +61,8 @@ def whole_reply(raw: bytes, view: ReplyView, capture: Capture) -> bytes:
 
 def stream_event(event: Event, view: ReplyView, capture: Capture) -> tuple[bytes, bool]:
     """Captures one event. Returns what the client gets (nothing, for an event it did not ask for), and whether
-    something was generated. ValueError if its data is no JSON object."""
+    something was generated. ValueError if its data is no JSON object.
+    """
     text = decoded(event.data)
     found = document(text)
     body = _body(found)

@@ -1,0 +1,117 @@
+"""The record of one call on its way: accepted, then finished exactly once.
+
+Invariant (I4): whatever ends the call, one finished record reaches the spool, and `end` returns when it is durable.
+"""
+
+import asyncio
+import time
+from dataclasses import replace
+
+import structlog
+
+from ledger.errors import SpoolError
+from ledger.records import CallRecord
+from ledger.vocabulary import ExchangeStatus
+from proxy.attribution import trajectory_names
+from proxy.capture import Capture
+from proxy.errors import CaptureRefusedError
+from proxy.parts import Parts
+from proxy.settings import OnSpoolFailure
+
+log = structlog.get_logger()
+
+
+class CallLog:
+    def __init__(self, parts: Parts, record: CallRecord, *, is_captured: bool) -> None:
+        self.record = record  # as accepted: without an answer
+        self.is_captured = is_captured
+        self.capture = Capture(record.num_choices)
+        self._parts = parts
+        self._began = time.perf_counter()
+        self._first_token_seconds: float | None = None
+        self._is_ended = False
+
+    def accept(self) -> None:
+        """Raises CaptureRefusedError if the call cannot be recorded and the operator wants no uncaptured calls."""
+        if not self.is_captured:
+            self._parts.metrics.uncaptured.labels("asked").inc()
+            return
+        try:
+            self._parts.recorder.accept(self.record)
+        except (SpoolError, OSError) as error:
+            self._go_uncaptured(error)
+
+    def note_first_token(self) -> None:
+        self._first_token_seconds = time.perf_counter() - self._began
+        self._parts.metrics.first_token.observe(self._first_token_seconds)
+
+    @property
+    def has_first_token(self) -> bool:
+        return self._first_token_seconds is not None
+
+    async def end(self, status: ExchangeStatus, http_status: int) -> None:
+        """Durable when this returns. The first end counts; cancelling the wait changes nothing."""
+        if self._is_ended:
+            return
+        try:
+            await asyncio.shield(self._finish(status, http_status, is_delivered=True))
+        except (SpoolError, OSError) as error:
+            self._go_uncaptured(error)
+
+    def end_at_hang_up(self, *, has_started: bool) -> None:
+        """The client is gone, or the server shuts down. Everything produced and sent counts as delivered."""
+        if self._is_ended:
+            return
+        is_read = has_started and self.capture.is_complete
+        status = ExchangeStatus.COMPLETED if is_read else ExchangeStatus.CANCELLED
+        self._finish(status, 200 if has_started else None, is_delivered=is_read)
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        record = self.record
+        return [
+            (b"x-trajectory-id", trajectory_names(record.attribution, record.num_choices).encode("ascii")),
+            (b"x-request-id", record.request_id.encode("ascii")),
+            (b"x-model-version", str(record.version).encode()),
+            (b"x-captured", b"true" if self.is_captured else b"false"),
+        ]
+
+    def _go_uncaptured(self, error: Exception) -> None:
+        if self._parts.settings.on_spool_failure is OnSpoolFailure.REFUSE:
+            raise CaptureRefusedError(retry_after=5) from error
+        log.warning("call_uncaptured", call_id=str(self.record.call_id), error=str(error))
+        self._parts.metrics.uncaptured.labels("spool").inc()
+        self.is_captured = False
+
+    def _finish(
+        self, status: ExchangeStatus, http_status: int | None, *, is_delivered: bool
+    ) -> asyncio.Future[None]:
+        self._is_ended = True
+        total_seconds = time.perf_counter() - self._began
+        self._parts.metrics.calls.labels(status).inc()
+        self._parts.metrics.total.observe(total_seconds)
+        self._check_version()
+        if not self.is_captured:
+            nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            nothing.set_result(None)
+            return nothing
+        record = replace(
+            self.record,
+            status=status,
+            http_status=http_status,
+            is_delivered=is_delivered,
+            answered_model=self.capture.answered_model,
+            error=self.capture.error,
+            prompt_ids=self.capture.prompt_ids,
+            num_prompt_tokens=self.capture.num_prompt_tokens,
+            first_token_seconds=self._first_token_seconds,
+            total_seconds=total_seconds,
+            choices=self.capture.records(),
+        )
+        return self._parts.recorder.finish(record)
+
+    def _check_version(self) -> None:
+        """I2: the version was decided at dispatch; here it is held against what vLLM says."""
+        answered = self.capture.answered_model
+        if answered is not None and answered != self.record.expected_model:
+            self._parts.metrics.version_mismatches.inc()
+            log.error("version_mismatched", call_id=str(self.record.call_id), answered=answered)

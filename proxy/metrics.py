@@ -1,0 +1,41 @@
+"""What the proxy counts. One registry per application, so that two in one process do not share numbers."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        counter, gauge = self._counter, self._gauge
+        self.calls = counter("slipstream_calls", "Calls that ended, by status.", "status")
+        self.uncaptured = counter("slipstream_uncaptured", "Calls served without a record.", "reason")
+        self.dropped_events = counter(
+            "slipstream_stream_frames_dropped", "Upstream frames that no client can read.", "reason"
+        )
+        self.version_mismatches = counter(
+            "slipstream_version_mismatches", "Replies that named another model."
+        )
+        self.upstream_retries = counter("slipstream_upstream_retries", "Calls sent once more.", "reason")
+        self.spooled = counter("slipstream_spooled", "Finished records made durable in the spool.")
+        self.committed = counter("slipstream_committed", "Records committed to Postgres.")
+        self.rejected = counter("slipstream_rejected", "Records that Postgres refused, set aside as files.")
+        self.adopted = counter("slipstream_adopted", "Records taken over from the spool of a dead process.")
+        self.commit_failures = counter("slipstream_commit_failures", "Failed attempts to write to Postgres.")
+        self.rewards = counter("slipstream_rewards", "Reward posts, by result.", "status")
+        self.nudges = counter("slipstream_nudges", "Nudges of the trainer, by result.", "result")
+        self.inflight = gauge("slipstream_inflight_calls", "Calls that are running.")
+        self.replicas = gauge("slipstream_replicas", "Replicas of vLLM, by state.", "state")
+        self.live_version = gauge("slipstream_live_version", "The version that new calls get.", "policy")
+        self.first_token = self._histogram("slipstream_first_token_seconds", "From arrival to first token.")
+        self.total = self._histogram("slipstream_call_seconds", "From arrival to vLLM's last byte.")
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(name, text, registry=self.registry, buckets=_SECONDS)

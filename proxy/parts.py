@@ -1,0 +1,20 @@
+"""The parts of one running proxy, built once by app.py and handed to each call."""
+
+from dataclasses import dataclass
+
+from proxy.live import LivePolicies
+from proxy.metrics import Metrics
+from proxy.recorder import Recorder
+from proxy.replicas import Replicas
+from proxy.settings import ProxySettings
+from proxy.vllm import VllmClient
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    settings: ProxySettings
+    live: LivePolicies
+    replicas: Replicas
+    vllm: VllmClient
+    recorder: Recorder
+    metrics: Metrics
