@@ -1,0 +1,142 @@
+"""Who trains what: one step per policy, its groups taken once, held by a lease with a fencing token (I6).
+
+Invariant: every write of a step's holder says its token; the token of a step that was taken over is never right again.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, text
+
+from ledger.groups import ReadyGroup, ready_groups
+from ledger.identifiers import new_id
+from ledger.policies import Policy
+from ledger.vocabulary import ACTIVE_STEP_STATES, StepState
+from trainer.adapter_files import highest_version_on_disk
+from trainer.settings import TrainerSettings
+
+_COLUMNS = "id, policy_id, version, parent_version, state, attempt, fencing_token, seed, settings, metrics"
+_ACTIVE = ", ".join(f"'{state}'" for state in ACTIVE_STEP_STATES)
+
+RESUMABLE = text(
+    f"SELECT id FROM training_steps WHERE policy_id = :policy_id AND state IN ({_ACTIVE})"  # noqa: S608
+    " AND (lease_expires_at IS NULL OR lease_expires_at < clock_timestamp()) FOR UPDATE SKIP LOCKED"
+)
+# An owner that is still named died or failed with the lease; one that gave it up took its name away.
+TAKE_OVER = text(
+    "UPDATE training_steps SET fencing_token = fencing_token + 1, lease_owner = :owner,"
+    " attempt = attempt + CASE WHEN lease_owner IS NULL OR state = 'saved' THEN 0 ELSE 1 END,"
+    " lease_expires_at = clock_timestamp() + make_interval(secs => :lease_seconds), updated_at = clock_timestamp()"
+    f" WHERE id = :id RETURNING {_COLUMNS}"
+)
+HAS_ACTIVE = text(
+    f"SELECT 1 FROM training_steps WHERE policy_id = :policy_id AND state IN ({_ACTIVE})"  # noqa: S608
+)
+# `failed` before `saved` frees its number, unless its adapter got a name on disk (see next_version).
+HIGHEST = text(
+    "SELECT greatest((SELECT coalesce(max(version), 0) FROM policy_versions WHERE policy_id = :policy_id),"
+    " (SELECT coalesce(max(version), 0) FROM training_steps WHERE policy_id = :policy_id"
+    "   AND state NOT IN ('failed', 'skipped')))"
+)
+BEGIN = text(
+    "INSERT INTO training_steps (id, policy_id, version, parent_version, state, lease_owner, lease_expires_at, seed,"
+    " settings) VALUES (:id, :policy_id, :version, :parent_version, 'claimed', :owner,"
+    " clock_timestamp() + make_interval(secs => :lease_seconds), :seed, CAST(:settings AS jsonb))"
+    f" ON CONFLICT (policy_id) WHERE state IN ({_ACTIVE}) DO NOTHING RETURNING {_COLUMNS}"
+)
+TAKE_GROUPS = text(
+    "UPDATE groups SET state = 'claimed', step_id = :step_id WHERE id IN (SELECT id FROM groups"
+    " WHERE id = ANY(:group_ids) AND state = 'open' ORDER BY id FOR UPDATE SKIP LOCKED) RETURNING id"
+)
+AGE_SECONDS = text(
+    "SELECT extract(epoch FROM clock_timestamp() - CAST(:moment AS timestamptz))::double precision"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A row of training_steps as its holder knows it."""
+
+    id: UUID
+    policy_id: UUID
+    version: int
+    parent_version: int
+    state: StepState
+    attempt: int
+    fencing_token: int
+    seed: int
+    settings: dict[str, Any]
+    metrics: dict[str, Any]
+
+
+def resume(connection: Connection, policy: Policy, settings: TrainerSettings, owner: str) -> Step | None:
+    """Take over the policy's unfinished step if nobody holds it: token + 1, and attempt + 1 if its holder died."""
+    found = connection.execute(RESUMABLE, {"policy_id": policy.id}).scalar_one_or_none()
+    if found is None:
+        return None
+    values = {"id": found, "owner": owner, "lease_seconds": settings.lease_seconds}
+    return _step(connection.execute(TAKE_OVER, values).one())
+
+
+def claim(connection: Connection, policy: Policy, settings: TrainerSettings, owner: str) -> Step | None:
+    """Begin a step on the groups that are ready, if there are enough or they waited long enough."""
+    if connection.execute(HAS_ACTIVE, {"policy_id": policy.id}).first():
+        return None
+    ready = ready_groups(
+        connection,
+        policy.id,
+        grace_seconds=settings.group_grace_seconds,
+        deadline_seconds=settings.group_deadline_seconds,
+        limit=settings.step_max_groups,
+    )
+    if not is_time(connection, ready, settings):
+        return None
+    step = _begin(connection, policy, settings, owner)
+    if step is None:
+        return None
+    values = {"step_id": step.id, "group_ids": [group.group_id for group in ready]}
+    taken = connection.execute(TAKE_GROUPS, values).all()
+    if not taken:  # somebody closed them all meanwhile: the row must not stay
+        connection.rollback()
+        return None
+    return step
+
+
+def is_time(connection: Connection, ready: list[ReadyGroup], settings: TrainerSettings) -> bool:
+    """Enough groups, or the oldest ready one is old enough (by Postgres' clock)."""
+    if len(ready) >= settings.step_groups:
+        return True
+    if not ready:
+        return False
+    oldest = min(group.created_at for group in ready)
+    age = connection.execute(AGE_SECONDS, {"moment": oldest}).scalar_one()
+    return bool(age >= settings.step_max_wait_seconds)
+
+
+def next_version(connection: Connection, policy: Policy, settings: TrainerSettings) -> int:
+    """One above every number that was ever saved or is in use: in Postgres, or as a directory (I7)."""
+    in_ledger: int = connection.execute(HIGHEST, {"policy_id": policy.id}).scalar_one()
+    return max(in_ledger, highest_version_on_disk(settings.adapters, policy.name)) + 1
+
+
+def _begin(connection: Connection, policy: Policy, settings: TrainerSettings, owner: str) -> Step | None:
+    version = next_version(connection, policy, settings)
+    values = {
+        "id": new_id(),
+        "policy_id": policy.id,
+        "version": version,
+        "parent_version": policy.live_version,
+        "owner": owner,
+        "lease_seconds": settings.lease_seconds,
+        "seed": settings.seed * 1_000_003 + version,
+        "settings": json.dumps(settings.learning()),
+    }
+    row = connection.execute(BEGIN, values).one_or_none()
+    return None if row is None else _step(row)
+
+
+def _step(row: Row[Any]) -> Step:
+    values = dict(row._mapping)  # noqa: SLF001 - public, despite its underscore
+    return Step(**(values | {"state": StepState(values["state"])}))
