@@ -17,8 +17,15 @@ from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from ledger.policies import adapter_name
-from trainer.adapter_files import CONFIG, WEIGHTS, check_adapter, check_config, check_tensors
-from trainer.adapter_files import sha256_of, write_directory
+from trainer.adapter_files import (
+    CONFIG,
+    WEIGHTS,
+    check_adapter,
+    check_config,
+    check_tensors,
+    sha256_of,
+    write_directory,
+)
 from trainer.claim import Step
 from trainer.errors import AdapterRefusedError, BatchError, CheckpointError, SurroundingsError
 from trainer.policy_model import PolicyModel
@@ -95,7 +102,7 @@ def save(
     """Write checkpoint, then adapter. Raises SurroundingsError if the disk does not take them."""
     name = adapter_name(policy_name, step.version)
     adapter, optimizer = adapter_files(model, settings.base_model), save_safetensors(model.optimizer_state())
-    state = {
+    state: dict[str, Any] = {
         "step_id": str(step.id),
         "version": step.version,
         "parent_version": step.parent_version,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from ledger.groups import ReadyGroup, ready_groups
 from sqlalchemy import Connection, Row, text
 
-from ledger.groups import ReadyGroup, ready_groups
 from ledger.identifiers import new_id
 from ledger.policies import Policy
 from ledger.vocabulary import ACTIVE_STEP_STATES, StepState
@@ -24,10 +24,10 @@ RESUMABLE = text(
     f"SELECT id FROM training_steps WHERE policy_id = :policy_id AND state IN ({_ACTIVE})"  # noqa: S608
     " AND (lease_expires_at IS NULL OR lease_expires_at < clock_timestamp()) FOR UPDATE SKIP LOCKED"
 )
-# An owner that is still named died or failed with the lease; one that gave it up took its name away.
+# An owner that is still named, and is not us, died with the lease; one that gave it up took its name away.
 TAKE_OVER = text(
     "UPDATE training_steps SET fencing_token = fencing_token + 1, lease_owner = :owner,"
-    " attempt = attempt + CASE WHEN lease_owner IS NULL OR state = 'saved' THEN 0 ELSE 1 END,"
+    " attempt = attempt + CASE WHEN lease_owner <> :owner AND state <> 'saved' THEN 1 ELSE 0 END,"
     " lease_expires_at = clock_timestamp() + make_interval(secs => :lease_seconds), updated_at = clock_timestamp()"
     f" WHERE id = :id RETURNING {_COLUMNS}"
 )
@@ -46,10 +46,11 @@ BEGIN = text(
     " clock_timestamp() + make_interval(secs => :lease_seconds), :seed, CAST(:settings AS jsonb))"
     f" ON CONFLICT (policy_id) WHERE state IN ({_ACTIVE}) DO NOTHING RETURNING {_COLUMNS}"
 )
-TAKE_GROUPS = text(
-    "UPDATE groups SET state = 'claimed', step_id = :step_id WHERE id IN (SELECT id FROM groups"
-    " WHERE id = ANY(:group_ids) AND state = 'open' ORDER BY id FOR UPDATE SKIP LOCKED) RETURNING id"
+LOCK_POLICY = text("SELECT live_version FROM policies WHERE id = :policy_id FOR NO KEY UPDATE")
+LOCK_GROUPS = text(
+    "SELECT id FROM groups WHERE id = ANY(:group_ids) AND state = 'open' ORDER BY id FOR UPDATE SKIP LOCKED"
 )
+TAKE_GROUPS = text("UPDATE groups SET state = 'claimed', step_id = :step_id WHERE id = ANY(:group_ids)")
 AGE_SECONDS = text(
     "SELECT extract(epoch FROM clock_timestamp() - CAST(:moment AS timestamptz))::double precision"
 )
@@ -82,6 +83,7 @@ def resume(connection: Connection, policy: Policy, settings: TrainerSettings, ow
 
 def claim(connection: Connection, policy: Policy, settings: TrainerSettings, owner: str) -> Step | None:
     """Begin a step on the groups that are ready, if there are enough or they waited long enough."""
+    live_version: int = connection.execute(LOCK_POLICY, {"policy_id": policy.id}).scalar_one()
     if connection.execute(HAS_ACTIVE, {"policy_id": policy.id}).first():
         return None
     ready = ready_groups(
@@ -93,14 +95,11 @@ def claim(connection: Connection, policy: Policy, settings: TrainerSettings, own
     )
     if not is_time(connection, ready, settings):
         return None
-    step = _begin(connection, policy, settings, owner)
-    if step is None:
-        return None
-    values = {"step_id": step.id, "group_ids": [group.group_id for group in ready]}
-    taken = connection.execute(TAKE_GROUPS, values).all()
-    if not taken:  # somebody closed them all meanwhile: the row must not stay
-        connection.rollback()
-        return None
+    group_ids = [group.group_id for group in ready]
+    group_ids = list(connection.execute(LOCK_GROUPS, {"group_ids": group_ids}).scalars())
+    step = _begin(connection, policy, live_version, settings, owner) if group_ids else None
+    if step is not None:
+        connection.execute(TAKE_GROUPS, {"step_id": step.id, "group_ids": group_ids})
     return step
 
 
@@ -121,13 +120,15 @@ def next_version(connection: Connection, policy: Policy, settings: TrainerSettin
     return max(in_ledger, highest_version_on_disk(settings.adapters, policy.name)) + 1
 
 
-def _begin(connection: Connection, policy: Policy, settings: TrainerSettings, owner: str) -> Step | None:
+def _begin(
+    connection: Connection, policy: Policy, live_version: int, settings: TrainerSettings, owner: str
+) -> Step | None:
     version = next_version(connection, policy, settings)
     values = {
         "id": new_id(),
         "policy_id": policy.id,
         "version": version,
-        "parent_version": policy.live_version,
+        "parent_version": live_version,
         "owner": owner,
         "lease_seconds": settings.lease_seconds,
         "seed": settings.seed * 1_000_003 + version,

@@ -7,7 +7,6 @@ on the parent, the samples and the settings alone.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -55,13 +54,14 @@ class PolicyModel:
         self._trunk = getattr(network, network.base_model_prefix)
         self._head_VH: Tensor = network.get_output_embeddings().weight
         self.optimizer: torch.optim.AdamW | None = None
+        self._moments: dict[str, Tensor] | None = None
 
     @classmethod
     def load(cls, path: str, shape: LoraShape, seed: int, device: torch.device) -> "PolicyModel":
         """fp32 on a CPU, bfloat16 on a GPU (the adapter stays fp32). Raises SurroundingsError with the remedy."""
         dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
         try:
-            base = AutoModelForCausalLM.from_pretrained(
+            base: Any = AutoModelForCausalLM.from_pretrained(
                 path, dtype=dtype, attn_implementation="sdpa", use_safetensors=True
             )
         except (OSError, ValueError) as error:
@@ -98,8 +98,9 @@ class PolicyModel:
         self.optimizer = torch.optim.AdamW(
             list(self.lora.values()), lr=learning_rate, betas=betas, weight_decay=weight_decay
         )
-        for name, parameter in self.lora.items() if self._moments else ():
-            self.optimizer.state[parameter] = {m: self._moments[f"{name}.{m}"].clone() for m in MOMENTS}
+        if self._moments is not None:
+            for name, parameter in self.lora.items():
+                self.optimizer.state[parameter] = {m: self._moments[f"{name}.{m}"].clone() for m in MOMENTS}
 
     def logprobs(self, row: PackedRow) -> tuple[Tensor, Tensor]:
         """(policy_logprobs_T, entropies_T) at the sampling temperature, with gradient to the adapter.
@@ -152,7 +153,7 @@ def lora_config(shape: LoraShape) -> LoraConfig:
     """All linear layers but the head; no bias, no DoRA, no modules_to_save: vLLM loads nothing else (B150, B151)."""
     return LoraConfig(
         r=shape.rank,
-        lora_alpha=shape.alpha,
+        lora_alpha=shape.alpha,  # type: ignore[arg-type]  # a float is fine, and written as such
         lora_dropout=0.0,
         bias="none",
         task_type="CAUSAL_LM",
@@ -182,7 +183,3 @@ def deterministic(device: torch.device) -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(False)
-
-
-def is_model_directory(path: str) -> bool:
-    return (Path(path) / "config.json").is_file()

@@ -22,7 +22,8 @@ MOVE = text(
     " WHERE id = :id AND fencing_token = :token AND state = ANY(:from_states)"
 )
 GIVE_UP = text(
-    "UPDATE training_steps SET lease_owner = CASE WHEN :is_counted THEN lease_owner END, reason = :reason,"
+    "UPDATE training_steps SET lease_owner = NULL, reason = :reason,"
+    " attempt = attempt + CASE WHEN :is_counted THEN 1 ELSE 0 END,"
     " metrics = metrics || CAST(:metrics AS jsonb),"
     " lease_expires_at = clock_timestamp() + make_interval(secs => :wait_seconds), updated_at = clock_timestamp()"
     " WHERE id = :id AND fencing_token = :token"
@@ -74,9 +75,7 @@ def move(
 
 
 def to_updated(connection: Connection, step: Step, metrics: dict[str, Any]) -> None:
-    move(
-        connection, step, StepState.UPDATED, [StepState.BUILT, StepState.UPDATED], metrics=metrics
-    )
+    move(connection, step, StepState.UPDATED, [StepState.BUILT, StepState.UPDATED], metrics=metrics)
 
 
 def to_saved(
@@ -120,7 +119,7 @@ def give_up(
     is_counted: bool = False,
     metrics: dict[str, Any] | None = None,
 ) -> None:
-    """Let another tick go on after `wait_seconds`. `is_counted`: the next attempt is one more of the batch's."""
+    """Let another tick go on after `wait_seconds`. `is_counted`: this attempt failed."""
     values = {
         "id": step.id,
         "token": step.fencing_token,

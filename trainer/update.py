@@ -88,7 +88,7 @@ def require_finite_gradients(model: PolicyModel) -> None:
 def on_device(row: PackedRow, device: torch.device) -> PackedRow:
     if device.type == "cpu":
         return row
-    moved = {
+    moved: dict[str, Any] = {
         name: value.to(device, non_blocking=True)
         for name in row.__slots__
         if isinstance(value := getattr(row, name), torch.Tensor)

@@ -13,7 +13,9 @@ from trainer.settings import TrainerSettings
 
 class Reference:
     def __init__(self, path: str, lora: dict[str, Tensor], scale: float) -> None:
-        self.network = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float64, attn_implementation="eager")
+        self.network = AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float64, attn_implementation="eager"
+        )
         self.lora = {name: value.detach().double().clone().requires_grad_() for name, value in lora.items()}
         self.scale = scale
         self.is_on = True
@@ -23,7 +25,9 @@ class Reference:
 
     def _hook(self, prefix: str):
         a, b = self.lora[f"{prefix}.lora_A.weight"], self.lora[f"{prefix}.lora_B.weight"]
-        return lambda module, inputs, output: output + self.scale * (inputs[0] @ a.T @ b.T) if self.is_on else None
+        return lambda module, inputs, output: (
+            output + self.scale * (inputs[0] @ a.T @ b.T) if self.is_on else None
+        )
 
     def logprob(self, sample: Sample, index: int, temperature: float, logits: Tensor) -> Tensor:
         return (logits[index - 1] / temperature).log_softmax(-1)[sample.token_ids[index]]

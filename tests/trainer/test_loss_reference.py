@@ -35,7 +35,9 @@ def gradients(model: PolicyModel) -> dict[str, torch.Tensor]:
     return found
 
 
-def assert_close(actual: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], tolerance: float) -> None:
+def assert_close(
+    actual: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], tolerance: float
+) -> None:
     largest = max(float(value.abs().max()) for value in expected.values())
     for name, value in expected.items():
         assert float((actual[name] - value).abs().max()) <= tolerance * largest, name

@@ -18,7 +18,9 @@ class Baseline(StrEnum):
     """What each reward is compared with."""
 
     MEAN = "mean"  # of all members: GRPO, arXiv:2402.03300 eq. 3, without its division
-    LEAVE_ONE_OUT = "leave_one_out"  # of the others: RLOO, arXiv:2402.14740 eq. 7; = mean's advantage x G / (G - 1)
+    LEAVE_ONE_OUT = (
+        "leave_one_out"  # of the others: RLOO, arXiv:2402.14740 eq. 7; = mean's advantage x G / (G - 1)
+    )
     BY_KIND = "by_kind"  # DESIGN §5: leave_one_out for prompt groups, mean where the caller made the group
 
 

@@ -44,7 +44,7 @@ class PackedRow:
 def pack(samples: Sequence[Sample], row_tokens: int) -> list[PackedRow]:
     """Rows of at most `row_tokens` tokens; only a single sample that is longer gets a longer row of its own."""
     rows: list[list[Sample]] = []
-    length, before = 0, ()
+    length, before = 0, tuple[int, ...]()
     for sample in sorted(samples, key=_order):
         new = len(sample.token_ids) - shared_prefix(before, sample.token_ids)
         if not rows or length + new > row_tokens:
@@ -57,7 +57,7 @@ def pack(samples: Sequence[Sample], row_tokens: int) -> list[PackedRow]:
 
 def num_packed_tokens(samples: Sequence[Sample]) -> int:
     """Tokens that have to be computed for these samples: nodes of their prefix tree."""
-    total, before = 0, ()
+    total, before = 0, tuple[int, ...]()
     for sample in sorted(samples, key=_order):
         total += len(sample.token_ids) - shared_prefix(before, sample.token_ids)
         before = sample.token_ids

@@ -1,0 +1,62 @@
+"""What is recorded about a batch, and what a person is told when it teaches nothing. Pure."""
+
+from collections import Counter
+from math import fsum, sqrt
+from typing import Any
+
+from trainer.build import Batch
+
+HELP = {
+    "no_variance": "inside a group the rewards must differ: score more finely, sample at a higher temperature, or "
+    "choose tasks that the model half fails",
+    "unscored": "post rewards for more members of a group",
+    "group_incomplete": "a group needs two scored members that can be trained on",
+    "greedy": "calls at temperature 0 cannot teach: sample at a temperature above 0",
+    "too_stale": "the samples are older than SLIPSTREAM_MAX_STALENESS versions: reward them sooner, or raise it",
+    "too_long": "raise SLIPSTREAM_SAMPLE_MAX_TOKENS, if memory allows",
+}
+
+
+def batch_metrics(batch: Batch) -> dict[str, Any]:
+    """Rewards and advantages over trajectories; tokens over exchanges, by what became of them (I10)."""
+    rewards = {row.trajectory_id: row.reward for row in batch.rows if row.reward is not None}
+    advantages = {row.trajectory_id: row.advantage for row in batch.rows if row.advantage is not None}
+    num_groups = len({row.group_id for row in batch.rows})
+    dropped: Counter[str] = Counter()
+    for row in batch.rows:
+        if row.reason is not None:
+            dropped[row.reason] += row.num_completion_tokens
+    used = [row for row in batch.rows if row.is_used]
+    return {
+        "num_groups": num_groups,
+        "num_groups_without_signal": len(batch.silent_groups),
+        "num_groups_postponed": len(batch.postponed),
+        "num_trajectories": len({row.trajectory_id for row in batch.rows}),
+        "num_used_exchanges": len(used),
+        "reward_mean": _mean(list(rewards.values())),
+        "advantage_spread": _spread(list(advantages.values())),
+        "staleness_max": max((row.staleness for row in used), default=0),
+        "tokens_used": sum(row.num_completion_tokens for row in used),
+        "tokens_dropped": dict(sorted(dropped.items())),
+    }
+
+
+def nothing_to_learn(batch: Batch) -> str:
+    """One sentence of what was found, one of what would help most."""
+    counts = Counter(batch.silent_groups.values())
+    if not counts:
+        return "The groups of this step have no exchanges left."
+    found = ", ".join(f"{number} {reason}" for reason, number in counts.most_common())
+    advice = HELP.get(counts.most_common(1)[0][0], "v1.exchanges.untrainable_reason says more")
+    return f"None of {sum(counts.values())} groups can teach ({found}). What would help: {advice}."
+
+
+def _mean(values: list[float]) -> float | None:
+    return fsum(values) / len(values) if values else None
+
+
+def _spread(values: list[float]) -> float | None:
+    if not values:
+        return None
+    mean = fsum(values) / len(values)
+    return sqrt(fsum((value - mean) ** 2 for value in values) / len(values))

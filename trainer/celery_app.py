@@ -1,0 +1,56 @@
+"""The Celery application: two tasks that only say "look", on one queue.
+
+Losing a message, or getting it twice, changes nothing: Postgres decides (I6). So messages are acknowledged early, kept
+for one tick only, and no result is stored.
+"""
+
+from datetime import timedelta
+
+from celery import Celery
+
+from trainer.settings import TrainerSettings
+
+QUEUE = "training"
+TICK = "slipstream.tick"
+PARTITIONS = "slipstream.partitions"
+# Beat forgets when it last ran; half-hourly is often enough that no restart loses a day, and a look costs nothing.
+PARTITIONS_EVERY = timedelta(minutes=30)
+
+
+def create_celery(settings: TrainerSettings) -> Celery:
+    """An application that knows the schedule; the tasks themselves are registered by trainer.worker."""
+    app = Celery("slipstream", broker=settings.redis_url)
+    app.conf.update(
+        task_default_queue=QUEUE,
+        task_ignore_result=True,
+        task_acks_late=False,
+        worker_prefetch_multiplier=1,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        worker_send_task_events=False,
+        worker_pool="solo",  # no fork: CUDA cannot be used after one (B156)
+        broker_connection_retry=True,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_transport_options={
+            "socket_connect_timeout": 5,
+            "socket_keepalive": True,
+            "health_check_interval": 10,
+            "visibility_timeout": 3600,  # means nothing here: messages are acknowledged before the task runs
+        },
+        beat_schedule=schedule(settings),
+        beat_max_loop_interval=max(1, int(settings.tick_seconds)),
+        timezone="UTC",
+    )
+    return app
+
+
+def schedule(settings: TrainerSettings) -> dict[str, dict[str, object]]:
+    """A tick that waits longer than until the next one is dropped: they never pile up behind a long step."""
+    tick = {
+        "task": TICK,
+        "schedule": timedelta(seconds=settings.tick_seconds),
+        "options": {"expires": settings.tick_seconds},
+    }
+    partitions = {"task": PARTITIONS, "schedule": PARTITIONS_EVERY, "options": {"expires": 60}}
+    return {"tick": tick, "partitions": partitions}

@@ -1,0 +1,160 @@
+"""The story of a step: tick -> resume or claim -> build -> update -> save -> publish.
+
+Each phase ends in one transaction that only the lease's holder can commit, so a step that dies anywhere is taken up
+where it was and comes to the same result (docs/decisions/0004-training-step.md has the state machine).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import monotonic
+
+import structlog
+from sqlalchemy import Engine
+
+from ledger.policies import Policy, ensure_policy
+from ledger.vocabulary import StepState
+from trainer import build, checkpoint, claim, transitions
+from trainer.batch_metrics import batch_metrics, nothing_to_learn
+from trainer.checkpoint import Saved
+from trainer.claim import Step
+from trainer.lease import Lease
+from trainer.memory import peak_memory_mib
+from trainer.model_cache import ModelCache
+from trainer.outcome import settled
+from trainer.publish import load_and_probe, unload_old_versions
+from trainer.settings import TrainerSettings
+from trainer.update import update
+
+logger = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Trainer:
+    """What a worker keeps between ticks."""
+
+    settings: TrainerSettings
+    engine: Engine
+    models: ModelCache
+    owner: str
+    should_stop: Callable[[], bool] = lambda: False
+
+
+def tick(trainer: Trainer) -> Step | None:
+    """Do what there is to do; the step as it ended, or None if there was nothing. Safe to call at any time."""
+    policy, step = resume_or_claim(trainer)
+    if step is None:
+        return None
+    run = _Run(trainer, policy, step)
+    with settled(trainer.engine, trainer.settings, run.current), run.lease:
+        if run.step.state is StepState.CLAIMED:
+            build_samples(run)
+        if run.step.state in (StepState.BUILT, StepState.UPDATED):
+            update_and_save(run)
+        if run.step.state is StepState.SAVED:
+            publish(run)
+    return run.step
+
+
+def resume_or_claim(trainer: Trainer) -> tuple[Policy, Step | None]:
+    """An unfinished step that nobody holds comes before a new one."""
+    settings = trainer.settings
+    with trainer.engine.begin() as connection:
+        policy = ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
+        step = claim.resume(connection, policy, settings, trainer.owner)
+        if step is None:
+            step = claim.claim(connection, policy, settings, trainer.owner)
+            if step is not None:
+                logger.info("step_claimed", step_id=str(step.id), version=step.version)
+        elif step.attempt > settings.step_attempts:
+            reason = f"The worker died in {step.attempt - 1} attempts to make version {step.version}."
+            transitions.to_failed(connection, step, reason)
+            logger.error("step_failed", step_id=str(step.id), version=step.version, reason=reason)
+            step = None
+        else:
+            logger.info("step_resumed", step_id=str(step.id), version=step.version, attempt=step.attempt)
+    return policy, step
+
+
+class _Run:
+    """One attempt at one step: the step as it now is, under which lease and settings."""
+
+    def __init__(self, trainer: Trainer, policy: Policy, step: Step) -> None:
+        self.trainer = trainer
+        self.policy = policy
+        self.step = step
+        self.settings = trainer.settings.with_learning(step.settings)
+        self.lease = Lease(step, trainer.settings, trainer.should_stop)
+        self.began_at = monotonic()
+
+    def current(self) -> Step:
+        return self.step
+
+    def seconds(self) -> float:
+        """Since the phase before ended."""
+        began_at, self.began_at = self.began_at, monotonic()
+        return round(self.began_at - began_at, 3)
+
+    def reached(self, state: StepState, **facts: object) -> None:
+        self.step = replace(self.step, state=state)
+        logger.info(f"step_{state}", step_id=str(self.step.id), version=self.step.version, **facts)
+
+
+def build_samples(run: _Run) -> None:
+    """Claimed -> built, or skipped where nothing can be learned."""
+    with run.trainer.engine.begin() as connection:
+        batch = build.read_batch(connection, run.step, run.settings)
+        build.write_batch(connection, run.step, batch)
+        metrics = batch_metrics(batch) | {"seconds_build": run.seconds()}
+        if metrics["num_used_exchanges"]:
+            transitions.move(connection, run.step, StepState.BUILT, [StepState.CLAIMED], metrics=metrics)
+            state, reason = StepState.BUILT, None
+        else:
+            state, reason = StepState.SKIPPED, nothing_to_learn(batch)
+            transitions.to_skipped(connection, run.step, metrics, reason)
+    run.reached(state, reason=reason, **metrics)
+
+
+def update_and_save(run: _Run) -> None:
+    """Built -> updated -> saved. What an earlier attempt has saved is adopted, not made again."""
+    saved = checkpoint.find_saved(run.settings, run.policy.name, run.step)
+    if saved is None:
+        saved = _update(run)
+    run.lease.check()
+    with run.trainer.engine.begin() as connection:
+        metrics = {"seconds_save": run.seconds()}
+        transitions.to_saved(connection, run.step, saved.name, saved.sha256, metrics)
+    run.reached(StepState.SAVED, adapter_sha256=saved.sha256)
+
+
+def _update(run: _Run) -> Saved:
+    settings, step = run.settings, run.step
+    with run.trainer.engine.begin() as connection:
+        samples = build.read_samples(connection, step)
+    model = run.trainer.models.get(settings)
+    parent = checkpoint.read_parent(settings, run.policy.name, step.parent_version)
+    model.reset(parent.adapter, parent.moments)
+    optimizer_step = parent.optimizer_step + 1
+    seconds_load = run.seconds()
+    learned = update(model, samples, settings, optimizer_step=optimizer_step, between_rows=run.lease.check)
+    metrics = learned | {
+        "seconds_load": seconds_load,
+        "seconds_update": run.seconds(),
+        "peak_memory_mib": peak_memory_mib(),
+    }
+    with run.trainer.engine.begin() as connection:
+        transitions.to_updated(connection, step, metrics)
+    run.reached(StepState.UPDATED, **metrics)
+    run.lease.check()
+    return checkpoint.save(settings, run.policy.name, step, model, optimizer_step)
+
+
+def publish(run: _Run) -> None:
+    """Saved -> published: live moves only after every replica has confirmed the version."""
+    saved = checkpoint.read_saved(run.settings, run.policy.name, run.step.version)
+    difference = load_and_probe(run.trainer.settings, saved, run.lease.check)
+    run.lease.check()
+    metrics = {"seconds_publish": run.seconds(), "probe_difference": difference}
+    with run.trainer.engine.begin() as connection:
+        transitions.to_published(connection, run.step, metrics)
+    run.reached(StepState.PUBLISHED, **metrics)
+    unload_old_versions(run.trainer.settings, run.policy.name, run.step.version)
