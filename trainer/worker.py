@@ -17,6 +17,7 @@ from celery.worker import state as celery_state
 from ledger.database import check_database, sync_engine
 from ledger.logs import configure_logs
 from ledger.partitions import ensure_partitions
+from trainer.beat import scheduler_with
 from trainer.celery_app import PARTITIONS, QUEUE, TICK, create_celery
 from trainer.lease import touch
 from trainer.model_cache import ModelCache
@@ -86,7 +87,7 @@ def run_beat(settings: TrainerSettings) -> None:
     configure_logs("beat", settings.log_level)
     app = create_celery(settings)
     beat = app.Beat(
-        loglevel=settings.log_level, scheduler_cls="celery.beat:Scheduler", redirect_stdouts=False, quiet=True
+        loglevel=settings.log_level, scheduler_cls=scheduler_with(settings.health_file), redirect_stdouts=False, quiet=True
     )
     beat.run()
 
