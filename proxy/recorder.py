@@ -5,26 +5,27 @@ Records on their way are tracked, and `drain` waits for them at shutdown.
 """
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
+from ledger.spool import Spool
 
 from ledger.errors import SpoolError
 from ledger.records import CallRecord
-from ledger.spool import Spool
 from proxy.metrics import Metrics
 
 log = structlog.get_logger()
 
 
 class Recorder:
-    def __init__(self, spool: Spool, metrics: Metrics) -> None:
+    def __init__(self, spool: Spool, metrics: Metrics, wake_writer: Callable[[], None]) -> None:
         self._spool = spool
         self._metrics = metrics
         self._waiting: list[tuple[CallRecord, asyncio.Future[None]]] = []
         self._flusher: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "spool")
-        self.has_news = asyncio.Event()  # for the writer
+        self._wake_writer = wake_writer
 
     def accept(self, record: CallRecord) -> None:
         """The call exists from now on, whatever happens to this process. Raises SpoolError."""
@@ -47,7 +48,7 @@ class Recorder:
             try:
                 await loop.run_in_executor(self._thread, self._spool.append, records)
                 self._metrics.spooled.inc(len(records))
-                self.has_news.set()
+                self._wake_writer()
             except (SpoolError, OSError) as failure:
                 error = failure
                 log.warning("spool_append_failed", num_records=len(records), error=str(failure))

@@ -32,8 +32,9 @@ class Setting:
 def processes() -> dict[str, type[EnvironmentSettings]]:
     """The settings class of each process."""
     from proxy.settings import ProxySettings
-    from slipstream.settings import StackSettings
     from trainer.settings import TrainerSettings
+
+    from slipstream.settings import StackSettings
 
     return {"stack": StackSettings, "proxy": ProxySettings, "trainer": TrainerSettings}
 

@@ -44,7 +44,11 @@ def main() -> None:
     except ValidationError as error:
         fail(f"These settings cannot be used:\n{explain(error)}")
     except ChildFailedError as error:
-        fail(f"{error}\n" + "\n".join(f"  | {line}" for line in error.last_lines) + f"\nThe whole log: {error.log}")
+        fail(
+            f"{error}\n"
+            + "\n".join(f"  | {line}" for line in error.last_lines)
+            + f"\nThe whole log: {error.log}"
+        )
     except (SlipstreamError, LedgerError) as error:
         fail(str(error))
 

@@ -34,7 +34,7 @@ def parse(data: bytes) -> Any:
 
 
 def ask_http(url: str, seconds: float = 3) -> str:
-    """"" when the address answers 200, else what it said instead."""
+    """Empty when the address answers 200, else what it said instead."""
     try:
         status, body = call(url, seconds=seconds)
     except (OSError, ValueError) as error:

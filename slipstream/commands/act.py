@@ -27,7 +27,9 @@ def reward(
     try:
         status, answer = call(url, {k: v for k, v in body.items() if v is not None}, seconds=15, key=key)
     except OSError as error:
-        raise NotRunningError(f"No proxy answers at {url}: start one with `slipstream up`, or set SLIPSTREAM_URL.") from error
+        raise NotRunningError(
+            f"No proxy answers at {url}: start one with `slipstream up`, or set SLIPSTREAM_URL."
+        ) from error
     if status >= 400:  # noqa: PLR2004
         message = answer.get("error", {}).get("message") if isinstance(answer, dict) else answer
         raise SlipstreamError(f"The reward was refused ({status}): {message}")

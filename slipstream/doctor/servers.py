@@ -22,31 +22,42 @@ def check_proxy(running: Running, settings: StackSettings) -> Finding:
     if not missing:
         return good("proxy", f"{running.url} is ready")
     if not running.is_stack and not is_listening(settings.host, settings.port):
-        return note("proxy", f"nothing listens at {running.url}; the port is free", "Start it with `slipstream up`.")
-    return wrong("proxy", f"{running.url}/ready: {missing}", "Its log says why; another program may hold the port (--port).")
+        return note(
+            "proxy", f"nothing listens at {running.url}; the port is free", "Start it with `slipstream up`."
+        )
+    return wrong(
+        "proxy",
+        f"{running.url}/ready: {missing}",
+        "Its log says why; another program may hold the port (--port).",
+    )
 
 
 def check_ledger(running: Running) -> Finding:
     """Reachable, and its schema is the one this version needs."""
-    from ledger.database import check_database, sync_engine
-
     url = running.variables.get("DATABASE_URL")
     if not url:
         return note("database", "no address is known", START.format("DATABASE_URL"))
+    try:
+        version, num_rows = ask_ledger(url)
+    except LedgerError as error:
+        what, _, remedy = str(error).partition(": ")
+        return wrong("database", what, remedy)
+    detail = f"PostgreSQL {version}, schema fits, {num_rows} exchanges"
+    return good("database", detail, num_exchanges=num_rows)
+
+
+def ask_ledger(url: str) -> tuple[str, int]:
+    """Server version and number of exchanges. Raises LedgerError with the remedy."""
+    from ledger.database import check_database, sync_engine, translated_errors
+
     engine = sync_engine(url, pool_size=1)
     try:
-        with engine.connect() as connection:
+        with translated_errors(), engine.connect() as connection:
             check_database(connection)
             version = connection.execute(text("SHOW server_version")).scalar_one()
-            num_rows = connection.execute(text("SELECT count(*) FROM exchanges")).scalar_one()
-    except LedgerError as error:
-        return wrong("database", type(error).__name__, str(error))
-    except Exception as error:  # noqa: BLE001 - the driver's errors all mean the same here
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        return wrong("database", reason, "Check DATABASE_URL: the address, the password, and that the server runs.")
+            return str(version), int(connection.execute(text("SELECT count(*) FROM exchanges")).scalar_one())
     finally:
         engine.dispose()
-    return good("database", f"PostgreSQL {version}, schema fits, {num_rows} exchanges", num_exchanges=num_rows)
 
 
 def check_broker(running: Running) -> Finding:
@@ -77,23 +88,40 @@ def check_upstreams(running: Running) -> list[Finding]:
     if not urls:
         return [note("upstream", "no address is known", START.format("SLIPSTREAM_UPSTREAM_URLS"))]
     plain = [url.strip().rstrip("/").removesuffix("/v1") for url in urls.split(",") if url.strip()]
-    return [check_upstream(url, running.variables.get("SLIPSTREAM_BASE_MODEL", ""), live_names(running)) for url in plain]
+    return [
+        check_upstream(url, running.variables.get("SLIPSTREAM_BASE_MODEL", ""), live_names(running))
+        for url in plain
+    ]
 
 
 def check_upstream(url: str, base_model: str, live: list[str]) -> Finding:
     try:
         status, body = call(f"{url}/v1/models")
     except (OSError, ValueError) as error:
-        return wrong("upstream", f"{url} does not answer: {error}", "Its log says why (logs/vllm.log in the home).")
+        return wrong(
+            "upstream", f"{url} does not answer: {error}", "Its log says why (logs/vllm.log in the home)."
+        )
     if status != 200 or not isinstance(body, dict):  # noqa: PLR2004
         return wrong("upstream", f"{url} answered {status}", "Is SLIPSTREAM_UPSTREAM_URLS a vLLM server?")
     served = [model.get("id") for model in body.get("data", [])]
     if base_model and base_model not in served:
-        return wrong("upstream", f"{url} serves {served}, not {base_model}", "Make SLIPSTREAM_BASE_MODEL and vLLM's --model equal.")
+        return wrong(
+            "upstream",
+            f"{url} serves {served}, not {base_model}",
+            "Make SLIPSTREAM_BASE_MODEL and vLLM's --model equal.",
+        )
     if not can_load_adapters(url):
-        return wrong("upstream", f"{url} cannot load adapters", "Start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1.")
+        return wrong(
+            "upstream",
+            f"{url} cannot load adapters",
+            "Start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1.",
+        )
     if absent := [name for name in live if name not in served]:
-        return wrong("upstream", f"{url} lacks {', '.join(absent)}", "The proxy loads it within seconds; see its log if not.")
+        return wrong(
+            "upstream",
+            f"{url} lacks {', '.join(absent)}",
+            "The proxy loads it within seconds; see its log if not.",
+        )
     return good("upstream", f"{url} serves {', '.join(map(str, served))}", num_models=len(served))
 
 

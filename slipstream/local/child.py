@@ -35,7 +35,8 @@ class State(StrEnum):
 @dataclass(frozen=True)
 class ChildSpec:
     """`ready` makes a real request and returns "" when it was answered, else what is missing. No command: an
-    outside server, only probed. `before` runs ahead of every start and removes what a crash left."""
+    outside server, only probed. `before` runs ahead of every start and removes what a crash left.
+    """
 
     name: str
     remedy: str

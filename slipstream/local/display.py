@@ -3,6 +3,7 @@
 import json
 import time
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -12,7 +13,13 @@ from rich.text import Text
 
 from slipstream.local.child import Child, State
 
-COLOURS = {State.READY: "green", State.DONE: "green", State.STARTING: "yellow", State.BACKING_OFF: "red", State.FAILED: "red"}
+COLOURS = {
+    State.READY: "green",
+    State.DONE: "green",
+    State.STARTING: "yellow",
+    State.BACKING_OFF: "red",
+    State.FAILED: "red",
+}
 PLAIN_SECONDS = 15
 
 
@@ -39,7 +46,9 @@ def table_of(children: list[Child]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for child in children:
         seconds = f"{child.seconds():.0f} s" if child.state is State.STARTING else ""
-        table.add_row(child.spec.name, Text(child.state, style=COLOURS.get(child.state, "dim")), seconds, detail(child))
+        table.add_row(
+            child.spec.name, Text(child.state, style=COLOURS.get(child.state, "dim")), seconds, detail(child)
+        )
     return table
 
 
@@ -48,15 +57,19 @@ class Display:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self._live = Live(console=console, auto_refresh=False, transient=False) if console.is_terminal else None
+        self._live = (
+            Live(console=console, auto_refresh=False, transient=False) if console.is_terminal else None
+        )
         self._next_plain_at = time.monotonic() + PLAIN_SECONDS
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> Self:
         if self._live:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.finish()
 
     def finish(self) -> None:
@@ -76,4 +89,6 @@ class Display:
     def line(self, text: str) -> None:
         """One event. In a terminal the table tells it while it stands."""
         if not self._live:
-            self.console.print(f"{time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, soft_wrap=True)
+            self.console.print(
+                f"{time.strftime('%H:%M:%S')} {text}", markup=False, highlight=False, soft_wrap=True
+            )

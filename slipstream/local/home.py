@@ -75,7 +75,9 @@ class Home:
             for name in ("logs", "models", "adapters", "checkpoints", "spool", "valkey"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{self.root} cannot be used: {error.strerror}. Choose another with --home.") from error
+            raise UsageError(
+                f"{self.root} cannot be used: {error.strerror}. Choose another with --home."
+            ) from error
 
     def password(self, name: str) -> str:
         """A random password that stays the same for this home."""

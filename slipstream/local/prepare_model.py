@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
-FOREIGN = ("quantization_config", "_name_or_path", "_model_name_or_path", "dtype", "torch_dtype", "architectures")
+FOREIGN = (
+    "quantization_config",
+    "_name_or_path",
+    "_model_name_or_path",
+    "dtype",
+    "torch_dtype",
+    "architectures",
+)
 
 
 def show(fraction: float, phase: str) -> None:
@@ -52,7 +59,10 @@ def plain_config(loaded: Any, tokenizer: Any) -> Any:
 def convert(source: Path) -> tuple[Any, Any]:
     """The dequantised model in bf16 and its tokenizer."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, LlamaForCausalLM
+    import transformers
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    library: Any = transformers
 
     show(0.15, "reading the weights")
     loaded = AutoModelForCausalLM.from_pretrained(source, gguf_file=GGUF, dtype=torch.float32)
@@ -60,12 +70,12 @@ def convert(source: Path) -> tuple[Any, Any]:
     tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=GGUF)
     show(0.7, "copying the weights")
     config = plain_config(loaded, tokenizer)
-    model: Any = LlamaForCausalLM(config)
+    model = library.LlamaForCausalLM(config)
     missing, unexpected = model.load_state_dict(loaded.state_dict(), strict=False)
     if set(missing) - {"lm_head.weight"} or unexpected:
         raise SystemExit(f"the weights do not fit: missing {missing}, unexpected {unexpected}")
     model.tie_weights()
-    model.generation_config = GenerationConfig(
+    model.generation_config = library.GenerationConfig(
         bos_token_id=config.bos_token_id, eos_token_id=config.eos_token_id, pad_token_id=config.pad_token_id
     )
     return model.to(torch.bfloat16), tokenizer

@@ -1,7 +1,9 @@
 """Slipstream's own processes as children of the stack: each is `slipstream NAME`, configured by environment alone."""
 
 import sys
+import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from slipstream.http import ask_http
 from slipstream.local.child import ChildSpec
@@ -30,7 +32,9 @@ def proxy_spec(settings: StackSettings, environment: Mapping[str, str]) -> Child
     )  # fmt: skip
 
 
-def worker_spec(settings: StackSettings, environment: Mapping[str, str], ping: Callable[[], str]) -> ChildSpec:
+def worker_spec(
+    settings: StackSettings, environment: Mapping[str, str], ping: Callable[[], str]
+) -> ChildSpec:
     """Passive waiting, beside the worker's own low priority: an answer never waits for a gradient."""
     own = {"OMP_WAIT_POLICY": "PASSIVE"}
     return ChildSpec(
@@ -40,8 +44,14 @@ def worker_spec(settings: StackSettings, environment: Mapping[str, str], ping: C
 
 
 def beat_spec(settings: StackSettings, environment: Mapping[str, str]) -> ChildSpec:
+    """Ready when a tick ran: the worker touches the health file at each (B103)."""
+    health, begun_at = Path(environment["SLIPSTREAM_WORKER_HEALTH_FILE"]), time.time()
+
+    def ready() -> str:
+        return "" if health.exists() and health.stat().st_mtime > begun_at else "no tick ran yet"
+
     return ChildSpec(
-        "beat", REMEDY, command=command("beat"), environment=environment, after=("worker",), grace_seconds=5,
+        "beat", REMEDY, ready, command=command("beat"), environment=environment, after=("worker",), grace_seconds=5,
         start_seconds=settings.start_seconds,
     )  # fmt: skip
 
@@ -53,7 +63,7 @@ def local_address(settings: StackSettings) -> str:
 
 
 def ping_worker(redis_url: str) -> str:
-    """"" when a worker answers through the broker."""
+    """Empty when a worker answers through the broker."""
     from celery import Celery
 
     try:

@@ -23,9 +23,11 @@ def recover(home: Home) -> list[str]:
             process.kill()
     psutil.wait_procs(alive, timeout=5)
     (home / "run.json").unlink(missing_ok=True)
-    if not run:
+    if not leashes and not alive:
         return []
-    return [f"The last stack did not stop cleanly: {len(leashes)} children were still ending, {len(alive)} were killed"]
+    return [
+        f"The last stack did not stop cleanly: {len(leashes)} children were still ending, {len(alive)} were killed"
+    ]
 
 
 def descendants(process: psutil.Process) -> list[psutil.Process]:

@@ -36,7 +36,9 @@ def run_stack(settings: StackSettings, console: Console) -> int:
         with Display(console) as display:
             for note in notes:
                 display.line(note)
-            return supervise(Supervisor(home, specs, addresses, display.line, display.draw), display, settings)
+            return supervise(
+                Supervisor(home, specs, addresses, display.line, display.draw), display, settings
+            )
 
 
 def supervise(supervisor: Supervisor, display: Display, settings: StackSettings) -> int:
@@ -81,7 +83,12 @@ def plan(home: Home, settings: StackSettings, model: Model) -> tuple[list[ChildS
         "SLIPSTREAM_LORA_RANK": str(settings.lora_rank), "SLIPSTREAM_KEEP_VERSIONS": str(settings.keep_versions),
         "SLIPSTREAM_WORKER_HEALTH_FILE": str(home / "worker.health"),
     }  # fmt: skip
-    environment = {"SLIPSTREAM_SHUTDOWN_SECONDS": "10", **os.environ, MARK: str(home.root), "PYTHONUNBUFFERED": "1"}
+    environment = {
+        "SLIPSTREAM_SHUTDOWN_SECONDS": "10",
+        **os.environ,
+        MARK: str(home.root),
+        "PYTHONUNBUFFERED": "1",
+    }
     theirs, ours = environment, environment | own
     seconds = settings.start_seconds
     specs = [model_spec(model, theirs)]
@@ -115,8 +122,10 @@ def outside(name: str, variable: str, ready: Callable[[], str]) -> ChildSpec:
 
 
 def ask_each(urls: str) -> str:
-    """"" when every upstream answers."""
-    answers = [(url, ask_http(f"{url.strip().rstrip('/').removesuffix('/v1')}/v1/models")) for url in urls.split(",")]
+    """Empty when every upstream answers."""
+    answers = [
+        (url, ask_http(f"{url.strip().rstrip('/').removesuffix('/v1')}/v1/models")) for url in urls.split(",")
+    ]
     return "; ".join(f"{url.strip()}: {answer}" for url, answer in answers if answer)
 
 
@@ -128,8 +137,8 @@ def greet(home: Home, settings: StackSettings, display: Display) -> None:
         f"  export OPENAI_BASE_URL={url}/v1",
         "  export OPENAI_API_KEY=any            # on loopback any key is accepted",
         "",
-        f"  reward an answer    POST {url}/v1/trajectories/ID/reward  {{\"reward\": 1}}",
-        f"  look into it        slipstream status · slipstream psql · slipstream doctor",
+        f'  reward an answer    POST {url}/v1/trajectories/ID/reward  {{"reward": 1}}',
+        "  look into it        slipstream status · slipstream psql · slipstream doctor",
         f"  state and logs      {home.root}",
         "",
         "Ctrl-C stops every process; the state stays.",

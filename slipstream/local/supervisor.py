@@ -70,9 +70,9 @@ class Supervisor:
 
     def advance(self, child: Child, is_probe_time: bool) -> None:
         """One transition of the state machine, if one is due."""
-        if child.state is State.WAITING and self.needs_are_up(child):
-            self.launch(child)
-        elif child.state is State.BACKING_OFF and time.monotonic() >= child.next_start_at:
+        if (child.state is State.WAITING and self.needs_are_up(child)) or (
+            child.state is State.BACKING_OFF and time.monotonic() >= child.next_start_at
+        ):
             self.launch(child)
         elif child.state in (State.STARTING, State.READY) and child.exit_code() is not None:
             self.exited(child)
@@ -122,6 +122,10 @@ class Supervisor:
         (self.home / "run.json").unlink(missing_ok=True)
 
     def write_run(self) -> None:
-        leashes = {c.spec.name: process_mark(c.process.pid) for c in self.children if c.process and c.process.poll() is None}
+        leashes = {
+            c.spec.name: process_mark(c.process.pid)
+            for c in self.children
+            if c.process and c.process.poll() is None
+        }
         run = {"supervisor": process_mark(os.getpid()), "leashes": leashes, **self.description}
         write_private(self.home / "run.json", run)

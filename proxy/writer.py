@@ -1,0 +1,121 @@
+"""From the spool to Postgres, in a thread of its own: calls never wait for it.
+
+Invariant (I4, I10): the spool's cursor moves only after the commit; a record that Postgres refuses is set aside as a
+file, counted and logged, and holds up no other. Postgres away: back-off, and the spool grows.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import structlog
+from ledger.codec import encode_call
+from ledger.recording import record_calls
+from ledger.spool import Spool, adopt_orphans
+from sqlalchemy import Engine
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
+
+from ledger.errors import DatabaseUnreachableError, LedgerError, SchemaBehindError
+from ledger.records import CallRecord
+from proxy.metrics import Metrics
+
+log = structlog.get_logger()
+_MAX_RECORDS = 200
+_IDLE_SECONDS = 1.0
+_FIRST_WAIT_SECONDS = 0.1
+_LONGEST_WAIT_SECONDS = 5.0
+# What a record itself can be guilty of. Everything else (no server, no schema, a deadlock) is tried again.
+_REFUSALS = (DataError, IntegrityError, LedgerError, ValueError, TypeError, KeyError)
+
+
+class Writer:
+    def __init__(
+        self, spool: Spool, root: Path, engine: Engine, metrics: Metrics, adopt_seconds: float
+    ) -> None:
+        self._spool = spool
+        self._root = root
+        self._engine = engine
+        self._metrics = metrics
+        self._adopt_seconds = adopt_seconds
+        self._has_news = threading.Event()
+        self._is_stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._has_news.set()
+
+    def stop(self, seconds: float) -> None:
+        """Writes what is there if Postgres answers; what remains is adopted by the next process."""
+        self._is_stopping.set()
+        self._has_news.set()
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        adopt_at = 0.0
+        wait_seconds = _FIRST_WAIT_SECONDS
+        while True:
+            is_last = self._is_stopping.is_set()
+            self._has_news.clear()
+            try:
+                if time.monotonic() >= adopt_at and not is_last:
+                    self._adopt()
+                    adopt_at = time.monotonic() + self._adopt_seconds
+                while self._write_batch():
+                    wait_seconds = _FIRST_WAIT_SECONDS
+            except (SQLAlchemyError, LedgerError, OSError) as error:
+                self._metrics.commit_failures.inc()
+                log.warning("commit_failed", error=type(error).__name__, wait_seconds=wait_seconds)
+                if is_last:
+                    return
+                self._is_stopping.wait(wait_seconds)
+                wait_seconds = min(2 * wait_seconds, _LONGEST_WAIT_SECONDS)
+                continue
+            if is_last:
+                return
+            self._has_news.wait(_IDLE_SECONDS)
+
+    def _write_batch(self) -> bool:
+        batch = self._spool.read_batch(_MAX_RECORDS)
+        if not batch.records:
+            return False
+        self._write(batch.records)
+        self._spool.commit(batch)
+        return True
+
+    def _adopt(self) -> None:
+        for orphan in adopt_orphans(self._root):
+            records = iter(orphan.records())
+            while chunk := list(islice(records, _MAX_RECORDS)):
+                self._write(chunk)
+                self._metrics.adopted.inc(len(chunk))
+            orphan.remove()
+            log.info("spool_adopted")
+
+    def _write(self, records: Sequence[CallRecord]) -> None:
+        try:
+            self._commit(records)
+        except (DatabaseUnreachableError, SchemaBehindError):
+            raise
+        except _REFUSALS as error:
+            if len(records) > 1:
+                for record in records:  # find the guilty one; the others are written
+                    self._write([record])
+            else:
+                self._set_aside(records[0], error)
+
+    def _commit(self, records: Sequence[CallRecord]) -> None:
+        with self._engine.begin() as connection:
+            record_calls(connection, records)
+        self._metrics.committed.inc(len(records))
+
+    def _set_aside(self, record: CallRecord, error: Exception) -> None:
+        path = self._root / "rejected" / f"{record.call_id}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(encode_call(record))
+        self._metrics.rejected.inc()
+        log.error("record_rejected", call_id=str(record.call_id), error=type(error).__name__, path=str(path))
