@@ -5,6 +5,8 @@ written U+001A 001a), and the string U+001A NaN (Infinity, -Infinity) stands for
 `from_storable` undoes `to_storable` exactly, and text without such characters is stored as it is.
 """
 
+import hashlib
+import json
 import math
 import re
 from typing import Any
@@ -49,3 +51,20 @@ def from_storable(value: Any) -> Any:
     if isinstance(value, list):
         return [from_storable(item) for item in value]
     return value
+
+
+MAX_NAME_BYTES = 512
+
+
+def to_name(value: str) -> str:
+    """A caller's id as an index can hold it: beyond 512 bytes, its first 256 characters and its SHA-256."""
+    stored = to_storable_text(value)
+    encoded = stored.encode()
+    if len(encoded) <= MAX_NAME_BYTES:
+        return stored
+    return f"{encoded[:256].decode(errors='ignore')}…sha256:{hashlib.sha256(encoded).hexdigest()}"
+
+
+def to_json(value: Any) -> str | None:
+    """A JSON value as the text of a jsonb; None stays SQL's NULL."""
+    return None if value is None else json.dumps(to_storable(value), allow_nan=False)

@@ -31,5 +31,5 @@ def test_the_reader_reads_each_view(connection: Connection, view: str) -> None:
 )
 def test_the_reader_reads_nothing_else_and_writes_nothing(connection: Connection, statement: str) -> None:
     connection.execute(text("SET ROLE slipstream_reader"))
-    with pytest.raises(DBAPIError, match="permission denied|cannot delete"):
+    with pytest.raises(DBAPIError, match=r"permission denied|cannot delete"):
         connection.execute(text(statement))

@@ -1,0 +1,95 @@
+"""Which group a trajectory joins. Members are added under a lock that a claim of the group waits for (I6).
+
+A trajectory gets its group from its first trainable exchange and keeps it. A group that is no longer open is
+continued by the next in sequence, so a late trajectory never joins a group that was already trained.
+"""
+
+import hashlib
+import json
+from array import array
+from collections.abc import Iterable
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, text
+
+from ledger.drafts import Draft
+from ledger.identifiers import new_id
+from ledger.text import to_name
+from ledger.vocabulary import GroupKind
+
+GroupKey = tuple[UUID, UUID, str, str]  # project, policy, kind, key
+_KEYS = """unnest(CAST(:project_ids AS uuid[]), CAST(:policy_ids AS uuid[]), CAST(:kinds AS text[]),
+    CAST(:keys AS text[]), CAST(:sizes AS integer[]), CAST(:ids AS uuid[]))
+    AS wanted (project_id, policy_id, kind, key, size, id)"""
+_LOCK_OPEN = text(f"""
+    SELECT g.id, g.project_id, g.policy_id, g.kind, g.key
+    FROM groups AS g
+    JOIN {_KEYS} USING (project_id, policy_id, kind, key)
+    WHERE g.state = 'open'
+    ORDER BY g.id
+    FOR NO KEY UPDATE OF g
+""")  # noqa: S608 - a constant
+_CONTINUE = text(f"""
+    INSERT INTO groups (id, project_id, policy_id, kind, key, size, sequence, last_member_at)
+    SELECT wanted.id, project_id, policy_id, kind, key, wanted.size, coalesce(max(g.sequence) + 1, 0), now()
+    FROM {_KEYS}
+    LEFT JOIN groups AS g USING (project_id, policy_id, kind, key)
+    GROUP BY wanted.id, project_id, policy_id, kind, key, wanted.size
+    HAVING NOT coalesce(bool_or(g.state = 'open'), false)
+    ORDER BY project_id, policy_id, kind, key
+    ON CONFLICT DO NOTHING
+""")  # noqa: S608 - a constant
+_TOUCH = text("UPDATE groups SET last_member_at = now() WHERE id = ANY (CAST(:ids AS uuid[]))")
+
+
+def group_key(draft: Draft, window_seconds: int) -> GroupKey:
+    """The group that a trajectory with this first trainable exchange belongs to."""
+    call, policy = draft.call, draft.policy
+    if call.attribution.group_key:
+        return policy.project_id, policy.id, GroupKind.EXPLICIT, to_name(call.attribution.group_key)
+    if call.num_choices > 1:
+        return policy.project_id, policy.id, GroupKind.CHOICES, call.call_id.hex
+    return policy.project_id, policy.id, GroupKind.PROMPT, _prompt_key(draft, window_seconds)
+
+
+def group_size(draft: Draft) -> int | None:
+    """How many trajectories the group will have, where the call says so."""
+    size = draft.call.attribution.group_size if draft.call.attribution.group_key else draft.call.num_choices
+    return size if size is not None and 1 < size < 1 << 31 else None
+
+
+def _prompt_key(draft: Draft, window_seconds: int) -> str:
+    prompt = array("i", draft.call.prompt_ids or []).tobytes()
+    tools = json.dumps(draft.call.request.get("tools"), sort_keys=True).encode()
+    bucket = int(draft.call.started_at.timestamp() // window_seconds)
+    return f"{hashlib.sha256(prompt + tools).hexdigest()[:32]}:{bucket}:{draft.call.version}"
+
+
+def join_groups(connection: Connection, sizes: dict[GroupKey, int | None]) -> dict[GroupKey, UUID]:
+    """The open group of each key, made where there is none, and locked against a claim until the commit."""
+    joined: dict[GroupKey, UUID] = {}
+    while missing := sorted(sizes.keys() - joined.keys()):
+        wanted = _columns(missing, sizes)
+        rows = list(connection.execute(_LOCK_OPEN, wanted))
+        if not rows:
+            connection.execute(_CONTINUE, wanted)
+            rows = list(connection.execute(_LOCK_OPEN, wanted))
+        joined |= _by_key(rows)
+    if joined:
+        connection.execute(_TOUCH, {"ids": sorted(joined.values())})
+    return joined
+
+
+def _by_key(rows: Iterable[Row[tuple[object, ...]]]) -> dict[GroupKey, UUID]:
+    return {(row.project_id, row.policy_id, row.kind, row.key): row.id for row in rows}
+
+
+def _columns(keys: list[GroupKey], sizes: dict[GroupKey, int | None]) -> dict[str, list[object]]:
+    return {
+        "project_ids": [key[0] for key in keys],
+        "policy_ids": [key[1] for key in keys],
+        "kinds": [str(key[2]) for key in keys],
+        "keys": [key[3] for key in keys],
+        "sizes": [sizes[key] for key in keys],
+        "ids": [new_id() for _ in keys],
+    }

@@ -1,0 +1,69 @@
+"""When a group can be trained: scored, and as complete as it will be. Asking changes nothing; a claim does."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from ledger.vocabulary import GroupKind
+
+MIN_SCORED = 2
+_MEMBERS = """
+    FROM groups AS g
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS num_members, count(scored.reward) AS num_scored
+        FROM trajectories AS t
+        CROSS JOIN LATERAL (
+            SELECT avg(r.value) AS reward FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted
+        ) AS scored
+        WHERE t.group_id = g.id
+    ) AS m
+"""
+_READY = text(f"""
+    SELECT g.id AS group_id, g.kind, m.num_members, m.num_scored, g.created_at {_MEMBERS}
+    WHERE g.policy_id = :policy_id AND g.state = 'open' AND m.num_scored >= {MIN_SCORED}
+        AND (
+            m.num_scored = m.num_members
+                AND (m.num_members >= g.size OR g.last_member_at <= now() - make_interval(secs => :grace))
+            OR g.last_member_at <= now() - make_interval(secs => :deadline)
+        )
+    ORDER BY g.created_at, g.id
+    LIMIT :limit
+""")
+_IS_COMPLETE = text(f"""
+    SELECT m.num_scored >= {MIN_SCORED} AND m.num_scored = m.num_members
+        AND (g.size IS NULL OR m.num_members >= g.size) {_MEMBERS}
+    WHERE g.id = :group_id AND g.state = 'open'
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyGroup:
+    """Example: the 8 choices of one call, all rewarded -> kind choices, num_members 8, num_scored 8."""
+
+    group_id: UUID
+    kind: GroupKind
+    num_members: int
+    num_scored: int
+    created_at: datetime
+
+
+def ready_groups(
+    connection: Connection, policy_id: UUID, *, grace_seconds: float, deadline_seconds: float, limit: int
+) -> list[ReadyGroup]:
+    """Open groups, oldest first, with at least 2 scored members, that are complete or past their deadline.
+
+    Complete: all members are scored, and the declared size is reached or no member came for `grace_seconds`.
+    Past the deadline: no member came for `deadline_seconds`; the unscored ones are left out by the step.
+    """
+    wanted = {"policy_id": policy_id, "grace": grace_seconds, "deadline": deadline_seconds, "limit": limit}
+    return [
+        ReadyGroup(row.group_id, GroupKind(row.kind), row.num_members, row.num_scored, row.created_at)
+        for row in connection.execute(_READY, wanted)
+    ]
+
+
+def is_group_ready(connection: Connection, group_id: UUID) -> bool:
+    """Whether all members that are there are scored: worth a nudge. The grace period is the trainer's to wait."""
+    return bool(connection.scalar(_IS_COMPLETE, {"group_id": group_id}))

@@ -1,0 +1,120 @@
+"""Calls become rows: exchanges of trajectories of groups. A replay, here or by another process, changes nothing (I4).
+
+Few statements a batch, whatever its size, and always in the same order of tables and ids, so that two recorders
+never wait for each other in a circle. Call it first in its transaction: it begins with the lock that lets an early
+reward be sure of what is being recorded.
+"""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from ledger.bulk import insert_rows
+from ledger.deltas import Transcript, delta_of, latest_transcripts, transcript_of
+from ledger.drafts import Draft, drafts_of
+from ledger.early_rewards import lock_recording, reconcile
+from ledger.grouping import GroupKey, group_key, group_size, join_groups
+from ledger.placing import Existing, place, read_existing
+from ledger.policies import read_policies
+from ledger.records import CallRecord
+from ledger.rows import exchange_row
+from ledger.tables import exchanges, trajectories
+from ledger.text import to_json, to_storable_text
+
+GROUP_WINDOW_SECONDS = 3600
+_PRESENT = text("SELECT id FROM exchanges WHERE id = ANY (CAST(:ids AS uuid[]))")
+_GIVE_GROUPS = text("""
+    UPDATE trajectories AS t SET group_id = given.group_id
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:group_ids AS uuid[])) AS given (id, group_id)
+    WHERE t.id = given.id AND t.group_id IS NULL
+""")
+
+
+def record_calls(
+    connection: Connection, calls: Sequence[CallRecord], *, group_window_seconds: int = GROUP_WINDOW_SECONDS
+) -> None:
+    """Write calls that are not yet written. Prompt groups hold what began within one window of this length."""
+    drafts = drafts_of(calls, read_policies(connection))
+    lock_recording(connection, {draft.policy.project_id for draft in drafts})
+    drafts = _not_present(connection, drafts)
+    if not drafts:
+        return
+    placed = place(connection, drafts)
+    existing = read_existing(connection, sorted(set(placed.values())))
+    groups = _join(connection, drafts, placed, existing, group_window_seconds)
+    _begin_trajectories(connection, drafts, placed, existing, groups)
+    _write_exchanges(connection, drafts, placed, existing)
+    reconcile(connection, drafts, placed)
+
+
+def _not_present(connection: Connection, drafts: list[Draft]) -> list[Draft]:
+    present = set(connection.scalars(_PRESENT, {"ids": [draft.id for draft in drafts]}))
+    return [draft for draft in drafts if draft.id not in present]
+
+
+def _join(
+    connection: Connection,
+    drafts: list[Draft],
+    placed: dict[UUID, UUID],
+    existing: dict[UUID, Existing],
+    window_seconds: int,
+) -> dict[UUID, UUID]:
+    """The group of each trajectory that has none and now got its first trainable exchange."""
+    keys: dict[UUID, GroupKey] = {}
+    sizes: dict[GroupKey, int | None] = {}
+    for draft in drafts:
+        trajectory_id = placed[draft.id]
+        has_group = trajectory_id in existing and existing[trajectory_id].group_id is not None
+        if draft.reason is None and not has_group and trajectory_id not in keys:
+            key = keys[trajectory_id] = group_key(draft, window_seconds)
+            sizes[key] = sizes.get(key) or group_size(draft)
+    joined = join_groups(connection, sizes)
+    return {trajectory_id: joined[key] for trajectory_id, key in keys.items()}
+
+
+def _begin_trajectories(
+    connection: Connection,
+    drafts: list[Draft],
+    placed: dict[UUID, UUID],
+    existing: dict[UUID, Existing],
+    groups: dict[UUID, UUID],
+) -> None:
+    first = {placed[draft.id]: draft for draft in reversed(drafts) if placed[draft.id] not in existing}
+    insert_rows(connection, trajectories, [_trajectory_row(id_, first[id_], groups) for id_ in sorted(first)])
+    late = sorted(id_ for id_ in groups if id_ in existing)
+    if late:
+        connection.execute(_GIVE_GROUPS, {"ids": late, "group_ids": [groups[id_] for id_ in late]})
+
+
+def _trajectory_row(id_: UUID, draft: Draft, groups: dict[UUID, UUID]) -> dict[str, object]:
+    attribution = draft.call.attribution
+    return {
+        "id": id_,
+        "project_id": draft.policy.project_id,
+        "policy_id": draft.policy.id,
+        "group_id": groups.get(id_),
+        "external_id": draft.name,
+        "identified_by": str(attribution.identified_by),
+        "choice_index": draft.choice.index,
+        "metadata": to_json(attribution.metadata),
+        "end_user": attribution.end_user and to_storable_text(attribution.end_user),
+    }
+
+
+def _write_exchanges(
+    connection: Connection,
+    drafts: list[Draft],
+    placed: dict[UUID, UUID],
+    existing: dict[UUID, Existing],
+) -> None:
+    before = {placed[draft.id]: draft.id for draft in reversed(drafts) if placed[draft.id] in existing}
+    latest: dict[UUID, Transcript] = latest_transcripts(connection, before)
+    rows = []
+    for draft in drafts:
+        trajectory_id, transcript = placed[draft.id], transcript_of(draft)
+        delta = delta_of(draft, latest.get(trajectory_id))
+        rows.append(exchange_row(draft, trajectory_id, delta, transcript))
+        if transcript is not None:
+            latest[trajectory_id] = transcript
+    insert_rows(connection, exchanges, rows)

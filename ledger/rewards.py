@@ -1,0 +1,192 @@
+"""Rewards: append-only judgements, each written once, whoever posts it and how often (I5).
+
+Post one reward per transaction, and answer after its commit. Locks are taken in one order: the project's (only while
+the target is unknown), the idempotency id's, the judgement's. A later judgement always has a later id.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, Select, insert, select, text
+
+from ledger.early_rewards import lock_early
+from ledger.errors import LedgerError, RewardConflictError, RewardOutOfRangeError
+from ledger.groups import is_group_ready
+from ledger.identifiers import new_id
+from ledger.tables import policies, projects, reward_events, trajectories
+from ledger.targets import Judged, canonical, resolve
+from ledger.text import to_name, to_storable, to_storable_text
+from ledger.vocabulary import REWARD_METRIC
+
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
+_REWARDS = text("""
+    SELECT trajectory_id, avg(value) AS reward FROM v1.rewards
+    WHERE trajectory_id = ANY (CAST(:ids AS uuid[])) AND is_counted GROUP BY trajectory_id
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class RewardPost:
+    """One judgement as posted. Example: RewardPost("chatcmpl-0197…", value=1.0, choice=2)."""
+
+    target: str
+    metric: str = REWARD_METRIC
+    value: float | None = None
+    content: Any = None
+    comment: str | None = None
+    source: str = "user"
+    idempotency_id: str | None = None
+    observed_at: datetime | None = None
+    choice: int | None = None
+    is_retraction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RewardResult:
+    event_id: UUID
+    status: Literal["recorded", "unchanged", "early"]
+    trajectory_id: UUID | None
+    exchange_id: UUID | None
+    group_is_ready: bool
+
+
+def post_reward(connection: Connection, project: str, post: RewardPost) -> RewardResult:
+    """Write a judgement, unless it is what stands already."""
+    _check_value(post)
+    project_id = _project_id(connection, project)
+    judged = resolve(connection, project_id, post.target, post.choice)
+    if judged is None:
+        lock_early(connection, project_id)
+        judged = resolve(connection, project_id, post.target, post.choice)
+    group_id = _check_range(connection, judged, post)
+    event = _event(post, project_id, judged)
+    standing = _same_post(connection, event) or _same_judgement(connection, event)
+    if standing is None:
+        standing = event
+        connection.execute(insert(reward_events).values(event))
+        status: Literal["recorded", "unchanged"] = "recorded"
+    else:
+        status = "unchanged"
+    return RewardResult(
+        event_id=standing["id"],
+        status=status if judged else "early",
+        trajectory_id=judged.trajectory_id if judged else None,
+        exchange_id=judged.exchange_id if judged else None,
+        group_is_ready=group_id is not None and is_group_ready(connection, group_id),
+    )
+
+
+def trajectory_rewards(connection: Connection, trajectory_ids: Sequence[UUID]) -> dict[UUID, float]:
+    """The reward of each trajectory that has one: the mean of the events that count (see v1.rewards)."""
+    rows = connection.execute(_REWARDS, {"ids": list(trajectory_ids)})
+    return {row.trajectory_id: row.reward for row in rows}
+
+
+def _check_value(post: RewardPost) -> None:
+    if post.value is not None and not math.isfinite(post.value):
+        raise RewardOutOfRangeError("The reward must be a finite number.")
+
+
+def _project_id(connection: Connection, project: str) -> UUID:
+    found: UUID | None = connection.scalar(select(projects.c.id).where(projects.c.name == project))
+    if found is None:
+        raise LedgerError(f"there is no project {project!r}: `slipstream keys` lists them")
+    return found
+
+
+def _check_range(connection: Connection, judged: Judged | None, post: RewardPost) -> UUID | None:
+    """The group of the trajectory, where known. An early reward is checked by v1.rewards when it is reconciled."""
+    if judged is None:
+        return None
+    row = connection.execute(
+        select(policies.c.reward_min, policies.c.reward_max, trajectories.c.group_id)
+        .join_from(trajectories, policies, policies.c.id == trajectories.c.policy_id)
+        .where(trajectories.c.id == judged.trajectory_id)
+    ).one()
+    is_bounded = post.metric == REWARD_METRIC and post.value is not None
+    if is_bounded and not row.reward_min <= post.value <= row.reward_max:
+        raise RewardOutOfRangeError(
+            f"The reward {post.value} is outside the policy's range, {row.reward_min} to {row.reward_max}."
+        )
+    group_id: UUID | None = row.group_id
+    return group_id
+
+
+def _event(post: RewardPost, project_id: UUID, judged: Judged | None) -> dict[str, Any]:
+    return {
+        "id": new_id(),
+        "project_id": project_id,
+        "target": canonical(post.target, post.choice),
+        "trajectory_id": judged and judged.trajectory_id,
+        "exchange_id": judged and judged.exchange_id,
+        "metric": to_name(post.metric),
+        "value": post.value,
+        "content": to_storable(post.content),
+        "comment": None if post.comment is None else to_storable_text(post.comment),
+        "source": to_name(post.source),
+        "is_retraction": post.is_retraction,
+        "idempotency_id": to_name(post.idempotency_id) if post.idempotency_id else None,
+        "observed_at": post.observed_at or datetime.now(UTC),
+    }
+
+
+def _same_post(connection: Connection, event: dict[str, Any]) -> dict[str, Any] | None:
+    """The event that this idempotency id already made. Raises RewardConflictError if it says something else."""
+    if event["idempotency_id"] is None:
+        return None
+    connection.execute(_LOCK, {"name": f"slipstream:post:{event['project_id']}:{event['idempotency_id']}"})
+    of = reward_events.c
+    found = connection.execute(
+        _events().where(of.project_id == event["project_id"], of.idempotency_id == event["idempotency_id"])
+    ).first()
+    if found is None:
+        return None
+    if not (
+        _is_same(found, event, "metric", "source")
+        and _is_same_content(found, event)
+        and _is_about(found, event)
+    ):
+        raise RewardConflictError
+    return dict(found._mapping)  # noqa: SLF001 - public, despite its underscore
+
+
+def _same_judgement(connection: Connection, event: dict[str, Any]) -> dict[str, Any] | None:
+    """The current judgement if it is equal. Otherwise the event gets an id above it, and will be the current one."""
+    place = event["trajectory_id"], event["exchange_id"] or event["target"] * (event["trajectory_id"] is None)
+    name = ":".join(map(str, (event["project_id"], *place, event["metric"], event["source"])))
+    connection.execute(_LOCK, {"name": f"slipstream:judgement:{name}"})
+    current = connection.execute(_judgements(event).order_by(reward_events.c.id.desc()).limit(1)).first()
+    if current is None:
+        return None
+    if _is_same_content(current, event) and event["idempotency_id"] in (None, current.idempotency_id):
+        return dict(current._mapping)  # noqa: SLF001 - public, despite its underscore
+    event["id"] = max(event["id"], UUID(int=current.id.int + 1))
+    return None
+
+
+def _events() -> Select[tuple[Any, ...]]:
+    return select(*(column for column in reward_events.c if column.name != "created_at"))
+
+
+def _judgements(event: dict[str, Any]) -> Select[tuple[Any, ...]]:
+    of = reward_events.c
+    names = ("project_id", "trajectory_id", "exchange_id", "metric", "source")
+    wanted = _events().where(*(of[name].is_not_distinct_from(event[name]) for name in names))
+    return wanted if event["trajectory_id"] else wanted.where(of.target == event["target"])
+
+
+def _is_same(row: Row[Any], event: dict[str, Any], *names: str) -> bool:
+    return all(getattr(row, name) == event[name] for name in names)
+
+
+def _is_same_content(row: Row[Any], event: dict[str, Any]) -> bool:
+    return _is_same(row, event, "value", "content", "comment", "is_retraction")
+
+
+def _is_about(row: Row[Any], event: dict[str, Any]) -> bool:
+    is_resolved = row.trajectory_id is not None and _is_same(row, event, "trajectory_id", "exchange_id")
+    return row.target == event["target"] or is_resolved

@@ -1,0 +1,237 @@
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+
+from ledger.errors import ChoiceNeededError, LedgerError, RewardConflictError, RewardOutOfRangeError
+from ledger.identifiers import choice_id, new_call_id
+from ledger.recording import record_calls
+from ledger.records import CallRecord
+from ledger.rewards import RewardPost, post_reward, trajectory_rewards
+from tests.ledger.calls import a_call, a_policy, n_call, rows
+
+COUNTED = "SELECT trajectory_id, exchange_id, value, not_counted_reason FROM v1.rewards ORDER BY id"
+
+
+def post(
+    connection: Connection, target: Any, value: float | None = 1.0, project: str = "default", **more: Any
+) -> Any:
+    return post_reward(connection, project, RewardPost(str(target), value=value, **more))
+
+
+@pytest.fixture
+def call(connection: Connection) -> CallRecord:
+    """A recorded call, named "mine" by its caller."""
+    a_policy(connection)
+    call = a_call(external_id="mine")
+    record_calls(connection, [call])
+    return call
+
+
+def reward_of(connection: Connection, call: CallRecord) -> float | None:
+    id_ = call.attribution.trajectory_id
+    return trajectory_rewards(connection, [id_]).get(id_)
+
+
+def test_a_reward_is_recorded_by_any_id(connection: Connection, call: CallRecord) -> None:
+    trajectory_id = call.attribution.trajectory_id
+    whole = [str(trajectory_id), trajectory_id.hex, str(trajectory_id).upper(), "mine"]
+    for target in whole:
+        result = post(connection, target)
+        assert (result.trajectory_id, result.exchange_id) == (trajectory_id, None)
+    for target in (f"chatcmpl-{call.call_id.hex}", str(call.call_id), call.call_id.hex):
+        result = post(connection, target)
+        assert (result.trajectory_id, result.exchange_id) == (trajectory_id, call.call_id)
+    assert rows(connection, "SELECT count(*) FROM reward_events") == [(2,)]
+
+
+def test_the_same_judgement_again_is_unchanged_and_makes_no_row(
+    connection: Connection, call: CallRecord
+) -> None:
+    """B095, B096."""
+    first, again = post(connection, "mine", 0.5), post(connection, "mine", 0.5)
+    assert (first.status, again.status) == ("recorded", "unchanged")
+    assert first.event_id == again.event_id
+
+
+def test_a_changed_judgement_counts_and_the_history_is_kept(connection: Connection, call: CallRecord) -> None:
+    for value in (0.5, -0.5, 0.5):
+        assert post(connection, "mine", value).status == "recorded"
+    assert [reason for *_, reason in rows(connection, COUNTED)] == ["superseded", "superseded", None]
+    assert reward_of(connection, call) == 0.5
+
+
+def test_sources_and_exchanges_are_averaged_and_other_metrics_do_not_count(
+    connection: Connection, call: CallRecord
+) -> None:
+    """(1 + 0 - 0.25) / 3 = 0.25."""
+    post(connection, "mine", 1.0)
+    post(connection, "mine", 0.0, source="judge")
+    post(connection, call.call_id, -0.25)
+    post(connection, "mine", 99.0, metric="latency")
+    post(connection, "mine", None, metric="comment", content="well\x00 done")
+    assert reward_of(connection, call) == 0.25
+
+
+def test_a_retraction_takes_back_what_its_source_said(connection: Connection, call: CallRecord) -> None:
+    post(connection, "mine", 1.0)
+    post(connection, "mine", 0.5, source="judge")
+    assert post(connection, "mine", None, is_retraction=True).status == "recorded"
+    assert reward_of(connection, call) == 0.5
+
+
+def test_an_idempotency_id_means_one_judgement_for_ever(connection: Connection, call: CallRecord) -> None:
+    """I5: also after the judgement was changed by another post."""
+    first = post(connection, "mine", 1.0, idempotency_id="a")
+    post(connection, "mine", 0.0, idempotency_id="b")
+    again = post(connection, call.attribution.trajectory_id, 1.0, idempotency_id="a")
+    assert (again.status, again.event_id) == ("unchanged", first.event_id)
+    assert reward_of(connection, call) == 0.0
+
+
+@pytest.mark.parametrize("changes", [{"value": 0.5}, {"metric": "m"}, {"source": "s"}, {"comment": "c"}])
+def test_the_same_id_with_other_content_is_a_conflict(
+    connection: Connection, call: CallRecord, changes: dict[str, Any]
+) -> None:
+    post(connection, "mine", 1.0, idempotency_id="a")
+    with pytest.raises(RewardConflictError):
+        post(connection, "mine", **{"value": 1.0, "idempotency_id": "a", **changes})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 1.5, -99999999.0])
+def test_a_reward_out_of_range_is_refused(connection: Connection, call: CallRecord, value: float) -> None:
+    """B085, B131."""
+    with pytest.raises(RewardOutOfRangeError):
+        post(connection, "mine", value)
+
+
+def test_a_call_with_choices_needs_one_to_be_named(connection: Connection) -> None:
+    a_policy(connection)
+    call = n_call(3)
+    record_calls(connection, [call])
+    name = f"chatcmpl-{call.call_id.hex}"
+    for choice in (None, 3):
+        with pytest.raises(ChoiceNeededError, match="0, 1, 2"):
+            post(connection, name, choice=choice)
+    for index in range(3):
+        result = post(connection, name, choice=index)
+        assert result.exchange_id == choice_id(call.call_id, index)
+        assert result.trajectory_id == choice_id(call.attribution.trajectory_id, index)
+        assert result.group_is_ready == (index == 2)
+    assert post(connection, choice_id(call.call_id, 1)).status == "unchanged"
+
+
+@pytest.mark.parametrize("form", ["trajectory", "reply", "exchange", "name", "choice"])
+def test_an_early_reward_is_reconciled_when_its_row_is_recorded(connection: Connection, form: str) -> None:
+    """I5."""
+    a_policy(connection)
+    call = n_call(2, external_id="x") if form == "choice" else a_call(external_id="x")
+    targets = {
+        "trajectory": call.attribution.trajectory_id, "reply": f"chatcmpl-{call.call_id.hex}",
+        "exchange": call.call_id, "name": "x", "choice": f"chatcmpl-{call.call_id.hex}",
+    }  # fmt: skip
+    choice = 1 if form == "choice" else None
+    early = post(connection, targets[form], 0.5, choice=choice)
+    again = post(connection, targets[form], 0.5, choice=choice)
+    assert (early.status, early.trajectory_id, again.status) == ("early", None, "early")
+    assert early.event_id == again.event_id
+    assert [reason for *_, reason in rows(connection, COUNTED)] == ["early"]
+    record_calls(connection, [call])
+    late = post(connection, targets[form], 0.5, choice=choice)
+    assert (late.status, late.event_id) == ("unchanged", early.event_id)
+    assert trajectory_rewards(connection, [late.trajectory_id]) == {late.trajectory_id: 0.5}
+
+
+def test_an_early_reward_that_names_no_choice_stays_early_and_visible(connection: Connection) -> None:
+    a_policy(connection)
+    call = n_call(2)
+    post(connection, f"chatcmpl-{call.call_id.hex}")
+    record_calls(connection, [call])
+    assert [reason for *_, reason in rows(connection, COUNTED)] == ["early"]
+
+
+def test_an_early_reward_out_of_range_is_kept_and_does_not_count(connection: Connection) -> None:
+    """I5, I10: it was acknowledged before the range could be known."""
+    a_policy(connection)
+    call = a_call(external_id="x")
+    post(connection, "x", 50.0)
+    record_calls(connection, [call])
+    assert [reason for *_, reason in rows(connection, COUNTED)] == ["out_of_range"]
+    assert reward_of(connection, call) is None
+
+
+def test_another_projects_id_behaves_as_unknown(connection: Connection, call: CallRecord) -> None:
+    a_policy(connection, "other")
+    for target in ("mine", call.call_id, call.attribution.trajectory_id):
+        assert post(connection, target, project="other").status == "early"
+    record_calls(connection, [a_call(project="other")])
+    assert reward_of(connection, call) is None
+
+
+def test_an_unknown_project_is_an_error(connection: Connection) -> None:
+    with pytest.raises(LedgerError, match="no project"):
+        post(connection, new_call_id(), project="none")
+
+
+def test_odd_text_in_a_reward_is_stored(connection: Connection, call: CallRecord) -> None:
+    """B081, B084, B085."""
+    odd = "\x00\ud83d" * 400
+    more = {
+        "content": {odd: float("nan")},
+        "comment": odd,
+        "source": odd,
+        "idempotency_id": odd,
+        "metric": odd,
+    }
+    assert post(connection, odd, 1.0, **more).status == "early"
+    assert post(connection, odd, 1.0, **more).status == "early"
+    assert rows(connection, "SELECT count(*) FROM reward_events") == [(1,)]
+
+
+def run_all(engine: Engine, work: list[Callable[[Connection], None]]) -> None:
+    failures: list[BaseException] = []
+
+    def guarded(one: Callable[[Connection], None]) -> None:
+        try:
+            with engine.begin() as connection:
+                one(connection)
+        except BaseException as error:  # noqa: BLE001 - reported below
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(one,)) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_fifty_identical_posts_at_once_make_one_event(engine: Engine, is_early: bool) -> None:
+    """I5, B096."""
+    with engine.begin() as connection:
+        a_policy(connection)
+        if not is_early:
+            record_calls(connection, [a_call(external_id="x")])
+    run_all(engine, [lambda connection: post(connection, "x", 0.5)] * 50)
+    with engine.connect() as connection:
+        assert rows(connection, "SELECT count(*) FROM reward_events") == [(1,)]
+
+
+def test_rewards_and_recordings_in_any_interleaving_leave_no_early_event(engine: Engine) -> None:
+    """I5: the poster and the recorder are different processes, and neither misses the other."""
+    with engine.begin() as connection:
+        a_policy(connection)
+    calls = [a_call(external_id=f"x{n}") for n in range(40)]
+    work: list[Callable[[Connection], None]] = [
+        lambda c, call=call: record_calls(c, [call]) for call in calls
+    ]  # type: ignore[misc]
+    work += [lambda c, n=n: post(c, f"x{n}", 0.5) for n in range(40)]  # type: ignore[misc]
+    random.Random(5).shuffle(work)
+    run_all(engine, work)
+    with engine.connect() as connection:
+        assert {reason for *_, reason in rows(connection, COUNTED)} == {None}
+        assert connection.scalar(text("SELECT count(*) FROM v1.trajectories WHERE reward = 0.5")) == 40
