@@ -4,9 +4,9 @@ The data plane is answered by hand-written ASGI; everything else by FastAPI. No 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from functools import partial
 
 import structlog
 from fastapi import FastAPI
@@ -31,6 +31,7 @@ from proxy.vllm import VllmClient
 from proxy.writer import Writer
 
 log = structlog.get_logger()
+_RESTART_SECONDS = 1.0
 
 
 def create_app(settings: ProxySettings) -> "Application":
@@ -122,20 +123,20 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         nudge = Nudge(redis_url, metrics)
         stack.push_async_callback(nudge.drain)
         follower = Follower(engine, live, replicas, metrics)
-        for work in (replicas.watch(settings.watch_seconds), follower.run(settings)):
-            stack.push_async_callback(_cancelled, _supervised(work))
+        for work in (partial(replicas.watch, settings.watch_seconds), partial(follower.run, settings)):
+            stack.push_async_callback(_cancelled, asyncio.create_task(_kept_running(work)))
         parts = Parts(settings, live, replicas, vllm, recorder, metrics)
         yield parts, create_management(parts, engine, nudge)
 
 
-def _supervised(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    def note(task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()):
-            log.error("background_task_broken", error=repr(error))
-
-    task = asyncio.create_task(work)
-    task.add_done_callback(note)
-    return task
+async def _kept_running(work: Callable[[], Awaitable[None]]) -> None:
+    """A fault in background work is logged, and the work begins again."""
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception("background_work_broken")
+            await asyncio.sleep(_RESTART_SECONDS)
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

@@ -1,15 +1,14 @@
 """Which trajectory and group a call belongs to, decided from the call alone. The first rule that matches wins.
 
-An id of ours that comes back (`x-trajectory-id` of an earlier reply) names that trajectory itself;
-any other text is the caller's own name for it.
+Any text is the caller's own name for a trajectory; the ledger knows the names it gave out itself (`x-trajectory-id`
+of an earlier reply), so those continue their trajectory.
 """
 
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
-from uuid import UUID
 
-from ledger.identifiers import choice_id, is_uuid7, new_call_id
+from ledger.identifiers import choice_id, new_call_id
 from ledger.records import Attribution
 from ledger.vocabulary import IdentifiedBy
 from proxy.errors import InvalidRequestError
@@ -22,11 +21,10 @@ def attribute(path_id: str | None, headers: Mapping[str, str], body: Mapping[str
     """Raises InvalidRequestError for an id that cannot be stored, naming where it stood."""
     metadata = body.get("metadata") if isinstance(body.get("metadata"), dict) else None
     identified_by, text = _named(path_id, headers, metadata or {})
-    ours = _our_id(text)
     return Attribution(
-        trajectory_id=ours or new_call_id(),
+        trajectory_id=new_call_id(),
         identified_by=identified_by,
-        external_id=None if ours else text,
+        external_id=text,
         group_key=_checked("X-Group-Id", headers.get("x-group-id")) or _in_metadata(metadata, "group_id"),
         group_size=_group_size(headers.get("x-group-size") or (metadata or {}).get("group_size")),
         turn_type=_turn_type(headers.get("x-turn-type")),
@@ -64,14 +62,6 @@ def _checked(name: str, text: str | None) -> str | None:
             f"{name} must be at most {MAX_ID_LENGTH} printable characters.", param=name.removeprefix("the ")
         )
     return text or None
-
-
-def _our_id(text: str | None) -> UUID | None:
-    try:
-        value = UUID(text or "")
-    except ValueError:
-        return None
-    return value if is_uuid7(value) else None
 
 
 def _group_size(value: Any) -> int | None:

@@ -1,12 +1,21 @@
 """Reading a request: its body within the limits, and the moment at which its client hangs up."""
 
 import asyncio
+import re
 from collections.abc import Iterable
 
 from starlette.types import Receive
 
-from proxy.errors import BodyTimeoutError, BodyTooLargeError, EncodingRefusedError, HeadersTooLargeError
+from proxy.errors import (
+    BodyTimeoutError,
+    BodyTooLargeError,
+    EncodingRefusedError,
+    HeadersTooLargeError,
+    InvalidRequestError,
+)
 from proxy.settings import ProxySettings
+
+_ODD_HOST = re.compile(r"[/?#@\\\s]")
 
 
 class ClientGoneError(Exception):
@@ -14,7 +23,7 @@ class ClientGoneError(Exception):
 
 
 def read_headers(raw: Iterable[tuple[bytes, bytes]], settings: ProxySettings) -> dict[str, str]:
-    """Lower-case names; of a repeated header the first counts. Raises HeadersTooLargeError."""
+    """Lower-case names; of a repeated header the first counts. Raises InvalidRequestError."""
     headers: dict[str, str] = {}
     num_bytes = 0
     for name, value in raw:
@@ -22,6 +31,10 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]], settings: ProxySettings) ->
         headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
     if num_bytes > settings.max_header_bytes:
         raise HeadersTooLargeError
+    if _ODD_HOST.search(
+        headers.get("host", "")
+    ):  # nothing is decided on it, and nothing honest looks like that
+        raise InvalidRequestError("The Host header is malformed.", param="Host")
     return headers
 
 

@@ -54,8 +54,9 @@ class ChatRequest:
     def number(self, name: str, default: float | None = None) -> float | None:
         """A sampling parameter as vLLM will read it; `default` if it is not a finite number."""
         value = self.body.get(name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _HUGE
-        return float(value) if is_number else default
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _HUGE:
+            return float(value)
+        return default
 
     def integer(self, name: str) -> int | None:
         value = self.body.get(name)

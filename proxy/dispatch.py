@@ -66,7 +66,8 @@ class _Attempts:
             return None
         if response.status == _NOT_FOUND and self._target.version:
             response.close()
-            return await self._reload(replica)
+            await self._reload(replica)
+            return None
         return response
 
     async def _reload(self, replica: Replica) -> None:

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import structlog
-from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from ledger.rewards import post_reward
@@ -13,6 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from starlette.exceptions import HTTPException
 
 from ledger import reading
 from ledger.errors import DatabaseUnreachableError, RewardRefusedError
@@ -97,7 +98,8 @@ def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
             raise NotFoundError(
                 f"There is no trajectory '{trajectory_id}' (yet): its row appears within a second of the reply."
             )
-        return row
+        found: dict[str, Any] = row
+        return found
 
     @app.get("/v1/steps")
     async def steps(limit: Limit = 20) -> dict[str, Any]:
@@ -152,9 +154,7 @@ def _add_error_handlers(app: FastAPI) -> None:
     add(ProxyError, lambda _, error: error)
     add(RewardRefusedError, _refused_reward)
     add(RequestValidationError, _invalid_parameter)
-    add(HTTPException, _unknown_route)
-    add(404, _unknown_route)  # type: ignore[arg-type] - Starlette takes a status here
-    add(405, _unknown_route)  # type: ignore[arg-type]
+    add(HTTPException, _unknown_route)  # Starlette's: what its router raises
 
 
 def _refused_reward(_: Request, error: RewardRefusedError) -> ProxyError:

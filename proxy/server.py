@@ -1,9 +1,12 @@
 """Running the application with uvicorn. Idle connections outlive every client's pool (keep-alive races)."""
 
+from typing import Any
+
 import uvicorn
 
 from ledger.logs import configure_logs
 from proxy.app import Application, create_app
+from proxy.protocol import limited_protocol
 from proxy.settings import ProxySettings
 
 
@@ -17,19 +20,22 @@ def application() -> Application:
 def serve(settings: ProxySettings) -> None:
     """Blocks until a signal; streams that run then are given time to end."""
     configure_logs("proxy", settings.log_level)
-    uvicorn.run(
-        "proxy.server:application" if settings.num_workers > 1 else create_app(settings),
-        factory=settings.num_workers > 1,
-        **server_options(settings),
-    )
+    if settings.num_workers > 1:
+        options = {**_options(settings), "factory": True, "workers": settings.num_workers}
+        uvicorn.run("proxy.server:application", **options)
+    else:
+        uvicorn.Server(server_config(settings, create_app(settings))).run()
 
 
-def server_options(settings: ProxySettings) -> dict[str, object]:
+def server_config(settings: ProxySettings, app: Any) -> uvicorn.Config:
+    return uvicorn.Config(app, **_options(settings))
+
+
+def _options(settings: ProxySettings) -> dict[str, Any]:
     return {
         "host": settings.host,
         "port": settings.port,
-        "workers": settings.num_workers,
-        "http": "httptools",
+        "http": limited_protocol(settings),
         "loop": "uvloop",
         "ws": "none",
         "lifespan": "on",

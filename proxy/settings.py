@@ -32,6 +32,7 @@ class ProxySettings(EnvironmentSettings):
     max_body_bytes: int = Field(default=16 << 20, ge=1, validation_alias="SLIPSTREAM_MAX_BODY_BYTES")
     max_header_bytes: int = Field(default=64 << 10, ge=1, validation_alias="SLIPSTREAM_MAX_HEADER_BYTES")
     max_choices: int = Field(default=64, ge=1, le=65536, validation_alias="SLIPSTREAM_MAX_CHOICES")
+    header_seconds: float = Field(default=30, gt=0, validation_alias="SLIPSTREAM_HEADER_SECONDS")
     body_seconds: float = Field(default=60, gt=0, validation_alias="SLIPSTREAM_BODY_SECONDS")
     keep_alive_seconds: int = Field(default=75, ge=1, validation_alias="SLIPSTREAM_KEEP_ALIVE_SECONDS")
     shutdown_seconds: int = Field(default=30, ge=1, validation_alias="SLIPSTREAM_SHUTDOWN_SECONDS")

@@ -1,0 +1,79 @@
+"""What uvicorn leaves to us: how large, how slow and how odd the head of a request may be.
+
+Invariant: a connection that sends no complete head within the limits costs bounded memory and bounded time.
+"""
+
+import asyncio
+import json
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from proxy.errors import HeadersTooLargeError, InvalidRequestError, ProxyError
+from proxy.settings import ProxySettings
+
+_REASONS = {400: "Bad Request", 431: "Request Header Fields Too Large"}
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    max_header_bytes: int
+    header_seconds: float
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._num_header_bytes: int | None = 0  # None once the head is complete
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        self._num_header_bytes = 0
+        self._await_head()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._num_header_bytes = None
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._num_header_bytes is not None:
+            self._num_header_bytes += len(data)
+            if self._num_header_bytes > self.max_header_bytes:
+                self._refuse(HeadersTooLargeError())
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(InvalidRequestError(f"This is no HTTP request that we understand: {msg}"))
+
+    def _await_head(self) -> None:
+        self._stop_timer()
+        self._head_timer = self.loop.call_later(self.header_seconds, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _refuse(self, error: ProxyError) -> None:
+        if self.transport.is_closing():
+            return
+        body = json.dumps(error.envelope).encode()
+        head = (
+            f"HTTP/1.1 {error.status} {_REASONS[error.status]}\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+
+def limited_protocol(settings: ProxySettings) -> type[LimitedProtocol]:
+    """The protocol class with this process' limits: uvicorn makes its instances by itself."""
+    limits = {"max_header_bytes": settings.max_header_bytes, "header_seconds": settings.header_seconds}
+    return type("LimitedProtocol", (LimitedProtocol,), limits)

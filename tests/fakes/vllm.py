@@ -1,0 +1,164 @@
+"""A vLLM that generates nothing: the shapes of 0.32 as recorded, on a real loopback port, with faults on demand.
+
+Its "tokens" are ` w<id>`; ids and logprobs follow from (model, prompt, seed, choice, position), so a call repeated
+gives the same answer and another adapter gives another. tests/loop/test_contract.py holds it against the real one.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from tests.fakes import vllm_chat, vllm_completions
+from tests.fakes.vllm_errors import FakeError, model_entry, unknown_model
+
+
+@dataclass
+class Faults:
+    """What goes wrong from now on; change it at any time."""
+
+    die_after_events: int | None = None  # the connection breaks after so many stream events
+    hang_before_reply: bool = False
+    event_seconds: float = 0.0  # between two stream events
+    reply_seconds: float = 0.0  # before a whole reply
+    is_unwell: bool = False  # /health answers 503
+    answer_as: str | None = None  # `model` in replies
+    refuse_loading: bool = False
+    status: int | None = None  # every chat answers this, with `raw_body`
+    raw_body: bytes | None = None  # instead of a generated reply
+    raw_chunks: list[bytes] | None = None  # instead of a generated stream
+    content_encoding: str | None = None  # gzip, deflate
+    content_type: str = "application/json"
+
+
+@dataclass
+class Seen:
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class FakeVllm:
+    base_model: str = "base-model"
+    port: int = 0
+    faults: Faults = field(default_factory=Faults)
+    adapters: dict[str, str] = field(default_factory=dict)
+    seen: list[Seen] = field(default_factory=list)
+    num_aborted: int = 0
+    known_paths_only: bool = False  # adapters load only from paths that exist
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def chats(self) -> list[Seen]:
+        return [seen for seen in self.seen if seen.path == "/v1/chat/completions"]
+
+    def start(self) -> None:
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="fake-vllm", daemon=True)
+        self._thread.start()
+        assert ready.wait(10)
+
+    def stop(self) -> None:
+        """As a kill: connections break, adapters are forgotten. start() serves the same port again."""
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(10)
+        self.adapters.clear()
+
+    def _run(self, ready: threading.Event) -> None:
+        asyncio.run(self._serve(ready))
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        runner = web.AppRunner(self._app(), handler_cancellation=True, shutdown_timeout=0.01, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", self.port, reuse_address=True)
+        await site.start()
+        self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+        ready.set()
+        await self._stopping.wait()
+        for connection in list(runner.server.connections):  # type: ignore[union-attr]
+            if connection.transport is not None:
+                connection.transport.abort()
+        await runner.cleanup()
+
+    def _app(self) -> web.Application:
+        app = web.Application(client_max_size=1 << 30, middlewares=[self._errors])
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/version", self._version)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/load_lora_adapter", self._load)
+        app.router.add_post("/v1/unload_lora_adapter", self._unload)
+        app.router.add_post("/v1/chat/completions", lambda request: vllm_chat.answer(self, request))
+        app.router.add_post("/v1/completions", lambda request: vllm_completions.answer(self, request))
+        return app
+
+    @web.middleware
+    async def _errors(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        self.seen.append(Seen(request.path, dict(request.headers), await request.read()))
+        try:
+            response: web.StreamResponse = await handler(request)
+        except FakeError as error:
+            return error.response()
+        except web.HTTPException as error:
+            return web.json_response({"detail": error.reason}, status=error.status)
+        except asyncio.CancelledError:
+            self.num_aborted += 1
+            raise
+        return response
+
+    def checked_model(self, body: dict[str, Any]) -> str:
+        name = body.get("model") or self.base_model
+        if name != self.base_model and name not in self.adapters:
+            raise unknown_model(name, self.base_model)
+        return str(name)
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response(status=503 if self.faults.is_unwell else 200)
+
+    async def _version(self, _: web.Request) -> web.Response:
+        return web.json_response({"version": "0.32.0"})
+
+    async def _models(self, _: web.Request) -> web.Response:
+        entries = [model_entry(self.base_model, self.base_model, None)]
+        entries += [model_entry(name, path, self.base_model) for name, path in self.adapters.items()]
+        return web.json_response({"object": "list", "data": entries})
+
+    async def _load(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        name, path = body["lora_name"], body["lora_path"]
+        if name in self.adapters and not body.get("load_inplace"):
+            text = f"The lora adapter '{name}' has already been loaded. If you want to load the adapter in place, "
+            raise FakeError(400, f"{text}set 'load_inplace' to True.", "InvalidUserInput")
+        if self.faults.refuse_loading or (self.known_paths_only and not _exists(path)):
+            raise FakeError(404, f"Loading lora {name} failed: No adapter found for {path}", "NotFoundError")
+        self.adapters[name] = path
+        return web.Response(text=f"Success: LoRA adapter '{name}' added successfully.")
+
+    async def _unload(self, request: web.Request) -> web.Response:
+        name = (await request.json())["lora_name"]
+        if self.adapters.pop(name, None) is None:
+            raise FakeError(404, f"The lora adapter '{name}' cannot be found.", "NotFoundError")
+        return web.Response(text=f"Success: LoRA adapter '{name}' removed successfully.")
+
+
+def _exists(path: str) -> bool:
+    from pathlib import Path
+
+    return Path(path).is_dir()
+
+
+@contextmanager
+def running_fake_vllm(base_model: str = "base-model") -> Iterator[FakeVllm]:
+    fake = FakeVllm(base_model)
+    fake.start()
+    try:
+        yield fake
+    finally:
+        fake.stop()
