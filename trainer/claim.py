@@ -21,7 +21,7 @@ _COLUMNS = "id, policy_id, version, parent_version, state, attempt, fencing_toke
 _ACTIVE = ", ".join(f"'{state}'" for state in ACTIVE_STEP_STATES)
 
 RESUMABLE = text(
-    f"SELECT id FROM training_steps WHERE policy_id = :policy_id AND state IN ({_ACTIVE})"  # noqa: S608
+    f"SELECT id FROM training_steps WHERE policy_id = :policy_id AND state IN ({_ACTIVE})"
     " AND (lease_expires_at IS NULL OR lease_expires_at < clock_timestamp()) FOR UPDATE SKIP LOCKED"
 )
 # An owner that is still named, and is not us, died with the lease; one that gave it up took its name away.
@@ -32,7 +32,7 @@ TAKE_OVER = text(
     f" WHERE id = :id RETURNING {_COLUMNS}"
 )
 HAS_ACTIVE = text(
-    f"SELECT 1 FROM training_steps WHERE policy_id = :policy_id AND state IN ({_ACTIVE})"  # noqa: S608
+    f"SELECT 1 FROM training_steps WHERE policy_id = :policy_id AND state IN ({_ACTIVE})"
 )
 # `failed` before `saved` frees its number, unless its adapter got a name on disk (see next_version).
 HIGHEST = text(

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from types import TracebackType
+from typing import Self
 
 import structlog
 from sqlalchemy import text
@@ -49,7 +50,7 @@ class Lease:
         if self._should_stop():
             raise StepStoppedError
 
-    def __enter__(self) -> "Lease":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

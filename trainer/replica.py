@@ -4,7 +4,7 @@ The routes are vLLM's own management routes, which only the inner network reache
 """
 
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 
@@ -22,7 +22,7 @@ class Replica:
         timeout = httpx2.Timeout(timeout_seconds, connect=min(5.0, timeout_seconds))
         self._client = httpx2.Client(base_url=url, timeout=timeout, trust_env=False)
 
-    def __enter__(self) -> "Replica":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

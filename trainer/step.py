@@ -96,7 +96,8 @@ class _Run:
 
     def reached(self, state: StepState, **facts: object) -> None:
         self.step = replace(self.step, state=state)
-        logger.info(f"step_{state}", step_id=str(self.step.id), version=self.step.version, **facts)
+        event = f"step_{state}"
+        logger.info(event, step_id=str(self.step.id), version=self.step.version, **facts)
 
 
 def build_samples(run: _Run) -> None:

@@ -1,15 +1,21 @@
 """Fixtures of the trainer's tests: the tiny model, and settings that need no environment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from sqlalchemy import Engine
 
+from ledger.identifiers import new_id
+from tests.trainer.fake_replica import FakeReplica, running_replica
 from tests.trainer.tiny import save_tiny_model
+from tests.trainer.traffic import begin_policy
+from trainer.model_cache import ModelCache
 from trainer.policy_model import LoraShape, PolicyModel
 from trainer.settings import TrainerSettings
+from trainer.step import Trainer
 
 
 @pytest.fixture(scope="session")
@@ -35,5 +41,28 @@ def settings_of(tiny_path: Path, tmp_path: Path) -> Callable[..., TrainerSetting
             "retry_seconds": 0.01,
         }
         return TrainerSettings(**(values | changes))
+
+    return make
+
+
+@pytest.fixture
+def replica(tiny_path: Path) -> Iterator[FakeReplica]:
+    with running_replica(tiny_path) as running:
+        yield running
+
+
+@pytest.fixture
+def make_trainer(
+    engine: Engine, database_url: str, replica: FakeReplica, settings_of: Callable[..., TrainerSettings]
+) -> Callable[..., Trainer]:
+    """A trainer on a fresh database whose policy is registered, with one fake replica."""
+    cache = ModelCache()
+
+    def make(**changes: Any) -> Trainer:
+        settings = settings_of(
+            **({"database_url": database_url, "upstream_urls": replica.url, "trust_log_ratio": 50.0} | changes)
+        )
+        begin_policy(engine, settings.base_model)
+        return Trainer(settings, engine, cache, owner=f"test:{new_id()}")
 
     return make

@@ -74,7 +74,8 @@ def k3(difference_T: Tensor) -> Tensor:
 
 def require_finite(row: PackedRow, policy_logprobs_T: Tensor) -> None:
     """NaN and infinity stop here, before the optimizer, with the exchange they came from."""
-    finite_T = torch.isfinite(policy_logprobs_T.detach() + row.sampling_logprobs_T + row.advantages_T)
+    policy_logprobs_T = policy_logprobs_T.detach()
+    finite_T = torch.isfinite(policy_logprobs_T + row.sampling_logprobs_T + row.advantages_T)
     if not bool(finite_T.all()):
         index = int((~finite_T).nonzero()[0, 0])
         raise NotFiniteError(

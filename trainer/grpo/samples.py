@@ -70,7 +70,7 @@ def turn_defect(turn: Turn, max_tokens: int) -> Reason | None:
     if len(turn.sampling_logprobs) != len(turn.completion_ids) or not all(
         map(isfinite, turn.sampling_logprobs)
     ):
-        return Reason.MISSING_LOGPROBS
+        return Reason.LOGPROBS_MISMATCH
     if not turn.temperature > 0:
         return Reason.GREEDY
     if len(turn.prompt_ids) + len(turn.completion_ids) > max_tokens:

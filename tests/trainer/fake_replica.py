@@ -1,0 +1,99 @@
+"""A small vLLM stand-in on a real loopback port that loads adapters from disk and answers with their real logprobs.
+
+It speaks what the trainer uses: load, unload, /v1/models and one-token completions. Faults are attributes.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from trainer.policy_model import LoraShape, PolicyModel
+
+
+class FakeReplica:
+    def __init__(self, base_model: Path) -> None:
+        self.model = PolicyModel.load(str(base_model), LoraShape(), seed=99, device=torch.device("cpu"))
+        self.adapters: dict[str, dict[str, torch.Tensor]] = {}
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.url = ""
+        self.load_error: tuple[int, str] | None = None
+        self.answers_as: str | None = None  # names another model in its replies
+        self.serves: str | None = None  # computes with another adapter than the name says
+        self.is_failing = False  # 503 to everything
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        self.calls.append((path, body))
+        if self.is_failing:
+            return 503, {"error": {"message": "engine is starting", "code": 503}}
+        if path == "/v1/models":
+            return 200, {"object": "list", "data": [{"id": "base"}, *({"id": name} for name in self.adapters)]}
+        if path == "/v1/load_lora_adapter":
+            return self.load(body["lora_name"], Path(body["lora_path"]))
+        if path == "/v1/unload_lora_adapter":
+            return (200, "Success") if self.adapters.pop(body["lora_name"], None) else (404, "not found")
+        return self.complete(body)
+
+    def load(self, name: str, path: Path) -> tuple[int, Any]:
+        if self.load_error:
+            return self.load_error[0], {"error": {"message": self.load_error[1], "code": self.load_error[0]}}
+        if name in self.adapters:
+            message = f"The lora adapter '{name}' has already been loaded. If you want to load the adapter in place, ..."
+            return 400, {"error": {"message": message, "type": "InvalidUserInput", "code": 400}}
+        if not path.is_dir():
+            return 404, {"error": {"message": f"Loading lora {name} failed: No adapter found for {path}"}}
+        self.adapters[name] = load_file(path / "adapter_model.safetensors")
+        return 200, f"Success: LoRA adapter '{name}' added successfully."
+
+    def complete(self, body: dict[str, Any]) -> tuple[int, Any]:
+        name = body["model"]
+        if name not in self.adapters:
+            return 404, {"error": {"message": f"The model `{name}` does not exist.", "code": 404}}
+        self.model.reset(self.adapters[self.serves or name], None)
+        values = self.model.next_token_logprobs(body["prompt"])
+        token = int(values.argmax())
+        choice = {"index": 0, "logprobs": {"token_logprobs": [float(values[token])]}, "token_ids": [token]}
+        return 200, {"id": "cmpl-0", "model": self.answers_as or name, "choices": [choice]}
+
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.calls]
+
+
+@contextmanager
+def running_replica(base_model: Path) -> Iterator[FakeReplica]:
+    replica = FakeReplica(base_model)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = int(self.headers.get("content-length", 0))
+            self._reply(*replica.answer(self.path, json.loads(self.rfile.read(length) or b"{}")))
+
+        def do_GET(self) -> None:
+            self._reply(*replica.answer(self.path, {}))
+
+        def _reply(self, status: int, content: Any) -> None:
+            body = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    replica.url = f"http://127.0.0.1:{server.server_port}"
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield replica
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,118 @@
+"""One optimizer step: what moves the weights, what must not, and what stops before them."""
+
+import pytest
+import torch
+
+from tests.trainer.tiny import random_samples, turn
+from trainer.errors import BatchError, CheckpointError, SurroundingsError
+from trainer.grpo.samples import merge_turns
+from trainer.policy_model import LoraShape, PolicyModel
+from trainer.update import update
+
+
+def bytes_of(model: PolicyModel) -> dict[str, bytes]:
+    return {name: tensor.numpy().tobytes() for name, tensor in model.adapter_state().items()}
+
+
+def learn(model: PolicyModel, settings, samples, optimizer_step: int = 1):
+    return update(model, samples, settings, optimizer_step=optimizer_step)
+
+
+def test_an_update_raises_the_likelihood_of_what_was_better(model, settings_of) -> None:
+    """B113: the loss may be near zero while it learns; the gradient's norm is what shows it."""
+    good, bad = merge_turns([turn(1, [5, 6], [7], 1.0)]), merge_turns([turn(2, [5, 6], [8], -1.0)])
+    model.reset(None, None)
+    before = model.next_token_logprobs([5, 6])
+    metrics = learn(model, settings_of(trust_log_ratio=50.0), good + bad)
+    after = model.next_token_logprobs([5, 6])
+    assert after[7] - before[7] > after[8] - before[8]
+    assert metrics["grad_norm"] > 0
+    assert metrics["num_trained_tokens"] == 2
+
+
+def test_advantages_of_zero_leave_the_weights_bit_identical(model, settings_of) -> None:
+    samples = [s for n in range(4) for s in merge_turns([turn(n, [5, 6], [7 + n], advantage=0.0)])]
+    model.reset(None, None)
+    before = bytes_of(model)
+    metrics = learn(model, settings_of(weight_decay=0.0), samples)
+    assert metrics["grad_norm"] == 0.0
+    assert bytes_of(model) == before
+
+
+def test_the_same_parent_and_samples_give_the_same_bytes_whatever_came_between(model, settings_of) -> None:
+    """I9: reset puts back exactly the parent."""
+    settings, samples = settings_of(), random_samples(1)
+    model.reset(None, None)
+    learn(model, settings, samples)
+    first, moments = bytes_of(model), model.optimizer_state()
+    model.reset(model.adapter_state(), moments)
+    learn(model, settings, random_samples(2), 2)
+    second = bytes_of(model)
+    model.reset(None, None)
+    learn(model, settings, random_samples(3))
+    model.reset(None, None)
+    learn(model, settings, samples)
+    assert bytes_of(model) == first
+    model.reset(model.adapter_state(), model.optimizer_state())
+    learn(model, settings, random_samples(2), 2)
+    assert bytes_of(model) == second != first
+
+
+def test_a_gradient_that_is_not_finite_stops_before_the_optimizer_and_is_named(model, settings_of) -> None:
+    model.reset(None, None)
+    name = next(name for name in model.lora if "lora_B" in name)
+    handle = model.lora[name].register_hook(lambda gradient: gradient * float("nan"))
+    before = bytes_of(model)
+    with pytest.raises(BatchError, match=name):
+        learn(model, settings_of(), random_samples(1))
+    handle.remove()
+    assert bytes_of(model) == before
+
+
+def test_a_logprob_that_is_not_finite_stops_before_the_optimizer(model, settings_of) -> None:
+    model.reset(None, None)
+    before = bytes_of(model)
+    samples = merge_turns([turn(9, [5], [7], sampling_logprob=float("nan"))])
+    with pytest.raises(BatchError, match="is not finite|not finite"):
+        learn(model, settings_of(), samples)
+    assert bytes_of(model) == before
+
+
+def test_the_base_never_changes_and_gets_no_gradient(model, settings_of) -> None:
+    model.reset(None, None)
+    frozen = {n: p.detach().clone() for n, p in model.peft.named_parameters() if not p.requires_grad}
+    learn(model, settings_of(), random_samples(1))
+    for name, parameter in model.peft.named_parameters():
+        if not parameter.requires_grad:
+            assert parameter.grad is None
+            assert torch.equal(parameter, frozen[name]), name
+
+
+def test_with_the_adapter_off_the_base_answers(model, settings_of) -> None:
+    from trainer.grpo.packing import pack
+
+    (row,) = pack(random_samples(1), 10_000)
+    model.reset(None, None)
+    base = model.base_logprobs(row)
+    learn(model, settings_of(), random_samples(1))
+    assert torch.equal(model.base_logprobs(row), base)
+    assert not torch.equal(model.logprobs(row)[0].detach(), base)
+
+
+def test_warm_up_scales_the_first_steps(model, settings_of) -> None:
+    model.reset(None, None)
+    settings = settings_of(warmup_steps=4, learning_rate=1e-3)
+    assert learn(model, settings, random_samples(1), 1)["learning_rate"] == pytest.approx(2.5e-4)
+    assert learn(model, settings, random_samples(1), 9)["learning_rate"] == pytest.approx(1e-3)
+
+
+def test_a_parent_of_another_rank_is_refused_with_the_remedy(model, tiny_path) -> None:
+    """B106: a rank that differs between configuration and tensors must not load."""
+    other = PolicyModel.load(str(tiny_path), LoraShape(rank=16), seed=1, device=torch.device("cpu"))
+    with pytest.raises(CheckpointError, match="SLIPSTREAM_LORA_RANK"):
+        model.reset(other.adapter_state(), None)
+
+
+def test_a_missing_base_model_says_which_setting_to_check(tmp_path) -> None:
+    with pytest.raises(SurroundingsError, match="SLIPSTREAM_BASE_MODEL"):
+        PolicyModel.load(str(tmp_path / "nowhere"), LoraShape(), seed=1, device=torch.device("cpu"))
