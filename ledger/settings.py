@@ -46,7 +46,13 @@ class EnvironmentSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        only_full_names(env_settings)
         return init_settings, env_settings, SecretFileSource(settings_cls)
+
+
+def only_full_names(source: PydanticBaseSettingsSource) -> None:
+    """Fields may be given by name in code, never in the environment: HOME, HOST and PORT mean something else there."""
+    source.config = {**source.config, "populate_by_name": False}  # type: ignore[typeddict-unknown-key]
 
 
 def explain(error: ValidationError) -> str:

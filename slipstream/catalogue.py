@@ -15,6 +15,7 @@ from pydantic_core import PydanticUndefined
 
 from ledger.settings import EnvironmentSettings
 
+REQUIRED = "required"
 _SECRET_NAME = re.compile(r"KEY|PASSWORD|SECRET|TOKEN$")
 _URL_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):([^@\s]*)@")
 
@@ -46,7 +47,7 @@ def all_settings() -> list[Setting]:
         for field_name, field in settings_class.model_fields.items():
             name = str(field.validation_alias or field_name.upper())
             known = found.get(name)
-            default = known.default if known and known.default not in ("", "required") else default_of(field)
+            default = known.default if known and known.default not in ("", REQUIRED) else default_of(field)
             readers = (*(known.readers if known else ()), reader)
             is_secret = field.annotation in (SecretStr, SecretStr | None) or bool(_SECRET_NAME.search(name))
             found[name] = Setting(name, default, readers, is_secret or bool(known and known.is_secret))
@@ -54,9 +55,9 @@ def all_settings() -> list[Setting]:
 
 
 def default_of(field: FieldInfo) -> str:
-    """The default as it is written in the environment; "required" where there is none."""
+    """The default as it is written in the environment; REQUIRED where there is none."""
     if field.default is PydanticUndefined and field.default_factory is None:
-        return "required"
+        return REQUIRED
     value: Any = field.get_default(call_default_factory=True, validated_data={})
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -76,4 +77,4 @@ def origin_of(setting: Setting, stack: Mapping[str, str]) -> tuple[str, str]:
         return "***", f"file {path}"
     if setting.name in stack:
         return stack[setting.name], "stack"
-    return setting.default, "default"
+    return ("", "not set") if setting.default == REQUIRED else (setting.default, "default")

@@ -1,6 +1,6 @@
 """`slipstream proxy`, `worker`, `beat`, `migrate`: one process each, configured by environment alone."""
 
-from slipstream.errors import UsageError
+from slipstream.errors import SlipstreamError, UsageError
 from slipstream.settings import StackSettings
 
 
@@ -14,10 +14,14 @@ def proxy() -> None:
 
 def worker() -> None:
     """Train on scored groups and publish versions (one process)."""
+    from trainer.errors import TrainerError
     from trainer.settings import TrainerSettings
     from trainer.worker import run_worker
 
-    run_worker(TrainerSettings())
+    try:
+        run_worker(TrainerSettings())
+    except TrainerError as error:
+        raise SlipstreamError(str(error)) from error
 
 
 def beat() -> None:
