@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 HIDE = """
 import re, sys
+from importlib.machinery import PathFinder
 from importlib.metadata import packages_distributions
 
 def plain(name):
@@ -22,12 +23,12 @@ hidden = {
     if held.isdisjoint(map(plain, distributions))
 }
 
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in hidden:
-            raise ModuleNotFoundError(f"{name} is not in {lock}", name=name)
+class Held(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in hidden else super().find_spec(name, path, target)
 
-sys.meta_path.insert(0, Hidden())
+sys.meta_path[sys.meta_path.index(PathFinder)] = Held
 for module in modules:
     __import__(module)
 """
