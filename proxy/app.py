@@ -10,10 +10,10 @@ from functools import partial
 
 import structlog
 from fastapi import FastAPI
-from ledger.spool import Spool
 from starlette.types import Message, Receive, Scope, Send
 
 from ledger.database import async_engine, sync_engine
+from ledger.spool import Spool
 from proxy.body import ClientGoneError, read_headers
 from proxy.chat import ENDPOINT, answer_chat
 from proxy.errors import ProxyError, send_error

@@ -8,7 +8,6 @@ import structlog
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from ledger.rewards import post_reward
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -17,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from ledger import reading
 from ledger.errors import DatabaseUnreachableError, RewardRefusedError
+from ledger.rewards import post_reward
 from ledger.vocabulary import DEFAULT_PROJECT
 from proxy.body import read_body, read_headers
 from proxy.errors import (

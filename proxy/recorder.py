@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
-from ledger.spool import Spool
 
 from ledger.errors import SpoolError
 from ledger.records import CallRecord
+from ledger.spool import Spool
 from proxy.metrics import Metrics
 
 log = structlog.get_logger()

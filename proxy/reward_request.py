@@ -5,9 +5,8 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from ledger.rewards import RewardPost
-
 from ledger.identifiers import MAX_CHOICES
+from ledger.rewards import RewardPost
 from ledger.vocabulary import REWARD_METRIC
 from proxy.errors import InvalidRequestError, UnprocessableError
 

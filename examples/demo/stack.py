@@ -1,4 +1,4 @@
-"""Starts `slipstream up` as a user would, and stops it at the end."""
+"""Starts `slipstream up` as a user would, and stops it at the end: on a leash, so that it never outlives the demo."""
 
 import os
 import signal
@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from examples.demo.display import Display
+from slipstream.local import leash
 
 START_SECONDS = 900.0  # the first start prepares the model and pays for a cold disk
-STOP_SECONDS = 60.0
+STOP_SECONDS = 60
+LEASH = (sys.executable, "-I", "-S", str(Path(leash.__file__)))  # -I -S: it starts at once
 
 
 class StackFailedError(Exception):
@@ -28,20 +30,24 @@ def running_stack(home: Path, settings: Mapping[str, str], display: Display) -> 
     home.mkdir(parents=True, exist_ok=True)
     port = _free_port()
     log = home / "up.log"
+    command = [sys.executable, "-m", "slipstream", "up", "--home", str(home), "--port", str(port)]
+    order, leash_end = os.pipe()
     with log.open("wb") as output:
-        command = [sys.executable, "-m", "slipstream", "up", "--home", str(home), "--port", str(port)]
         stack = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **settings}
+            [*LEASH, str(order), str(int(signal.SIGINT)), str(STOP_SECONDS), "-", "--", *command],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **settings},
+            pass_fds=(order,),
         )
+    os.close(order)
     try:
         _wait_until_ready(stack, f"http://127.0.0.1:{port}", log, display)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
-        stack.send_signal(signal.SIGINT)
-        try:
-            stack.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            stack.kill()
+        display.say("stopping the stack")
+        os.close(leash_end)  # the leash interrupts the stack, and kills what is left after STOP_SECONDS
+        stack.wait()
 
 
 def _wait_until_ready(stack: "subprocess.Popen[bytes]", url: str, log: Path, display: Display) -> None:

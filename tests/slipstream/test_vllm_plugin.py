@@ -1,0 +1,41 @@
+"""The plugin against vLLM's own CPU kernels where those are right, and against plain arithmetic where they are not."""
+
+import torch
+from vllm.lora.ops.torch_ops import lora_ops
+
+from slipstream.vllm_plugin import bgmv_expand, bgmv_expand_slice, bgmv_shrink
+
+ROWS, RANK, WIDTH, SLOTS = 6, 8, 12, 3
+
+
+def _tensors() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    return torch.randn(ROWS, WIDTH), torch.randn(SLOTS, 1, RANK, WIDTH), torch.randn(SLOTS, 1, WIDTH, RANK)
+
+
+def test_rows_of_adapters_get_what_vllm_gives_them() -> None:
+    inputs, down, up = _tensors()
+    indices = torch.tensor([0, 2, 1, 1, 0, 2])
+    ours, theirs = torch.zeros(ROWS, RANK), torch.zeros(ROWS, RANK)
+    bgmv_shrink(inputs, down, ours, indices, 2.0)
+    lora_ops.bgmv_shrink(inputs, down, theirs, indices, 2.0)
+    torch.testing.assert_close(ours, theirs)
+    our_output, their_output = torch.ones(ROWS, WIDTH), torch.ones(ROWS, WIDTH)
+    bgmv_expand(ours, up, our_output, indices)
+    lora_ops.bgmv_expand(theirs, up, their_output, indices)
+    torch.testing.assert_close(our_output, their_output)
+
+
+def test_rows_without_an_adapter_get_none() -> None:
+    """I2: index -1 is the base model, whatever is batched beside it."""
+    inputs, down, up = _tensors()
+    indices = torch.tensor([-1, 2, -1, 0, 0, -1])
+    is_base = indices == -1
+    hidden = torch.full((ROWS, RANK), 7.0)
+    bgmv_shrink(inputs, down, hidden, indices)
+    assert torch.all(hidden[is_base] == 0)
+    output = torch.ones(ROWS, 2 * WIDTH)
+    bgmv_expand_slice(torch.randn(ROWS, RANK), up, output, indices, WIDTH, WIDTH)
+    assert torch.all(output[is_base] == 1)
+    assert torch.all(output[:, :WIDTH] == 1)
+    assert not torch.any(output[~is_base, WIDTH:] == 1)
