@@ -87,7 +87,7 @@ def translated_errors() -> Iterator[None]:
 
 
 def _is_unreachable(error: OperationalError | InterfaceError) -> bool:
-    """psycopg gives no SQLSTATE where it never got as far as the server."""
+    """There is no SQLSTATE where psycopg never got as far as the server."""
     sqlstate = getattr(error.orig, "sqlstate", None)
     return sqlstate is None or str(sqlstate).startswith(_NO_CONNECTION)
 
