@@ -46,7 +46,7 @@ def test_i4_kill_9_loses_no_answered_call_and_leaves_running_ones_as_interrupted
         assert {row.request_id for row in rows if row.status == "completed"} == answered
         [interrupted] = [row for row in rows if row.status == "interrupted"]
         assert interrupted.untrainable_reason == "interrupted"
-        assert proxy.metric("slipstream_adopted_total") == 7
+        eventually(lambda: proxy.metric("slipstream_adopted_total") == 7)
         proxy.chat()
         proxy.exchanges(8)
 
