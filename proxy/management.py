@@ -174,7 +174,9 @@ def _invalid_parameter(_: Request, error: RequestValidationError) -> ProxyError:
 
 
 def _unknown_route(request: Request, error: HTTPException) -> ProxyError:
-    return unknown_route(request.method, request.scope["path"], error.status_code, dict(error.headers or {}))
+    return unknown_route(
+        request.method, request.scope["asked_path"], error.status_code, dict(error.headers or {})
+    )
 
 
 def unknown_route(
