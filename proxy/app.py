@@ -76,7 +76,13 @@ class Application:
         place = place_of(scope["path"])
         if place.route != ENDPOINT:
             read_headers(scope["headers"], self._settings)  # for its limit
-            inner = {**scope, "path": place.route, "raw_path": place.route.encode(), "root_path": ""}
+            inner = {
+                **scope,
+                "asked_path": scope["path"],
+                "path": place.route,
+                "raw_path": place.route.encode(),
+                "root_path": "",
+            }
             await self._management(inner, receive, send)
         elif scope["method"] != "POST":
             raise unknown_route(scope["method"], place.route, 405)
