@@ -168,9 +168,12 @@ def test_an_error_in_a_tick_never_ends_the_worker(settings_of, tmp_path) -> None
 
 def test_cuda_is_untouched_before_the_worker_runs_and_beat_never_loads_torch() -> None:
     """B156: solo pool, so there is no fork after CUDA; and importing is not touching."""
-    code = "import sys, trainer.worker, trainer.settings; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    code = "import sys, torch, trainer.step; sys.exit(torch.cuda.is_initialized())"
+    code = """
+import sys, trainer.worker
+assert "torch" not in sys.modules
+import torch, trainer.step
+assert not torch.cuda.is_initialized()
+"""
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
