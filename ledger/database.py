@@ -18,6 +18,13 @@ from ledger.schema import check_schema
 
 CONNECT_TIMEOUT_SECONDS = 5
 POOL_TIMEOUT_SECONDS = 10
+_NO_CONNECTION = (
+    "08",
+    "28",
+    "3D",
+    "53",
+    "57P",
+)  # SQLSTATE: connection, password, database, resources, shutdown
 _SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 
 
@@ -71,6 +78,8 @@ def translated_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError) as error:
+        if not (getattr(error.orig, "sqlstate", None) or _NO_CONNECTION[0]).startswith(_NO_CONNECTION):
+            raise
         reason = str(error.orig).strip().splitlines()[-1:] or ["no answer"]
         raise DatabaseUnreachableError(
             f"{DatabaseUnreachableError.__doc__} Postgres said: {reason[0]}"
