@@ -2,14 +2,15 @@
 
 import pytest
 
-from tests.trainer.traffic import add_group, call
 from ledger.recording import record_calls
+from ledger.records import CallRecord
+from tests.trainer.traffic import add_group, call
 from trainer import checkpoint
 from trainer.check_logprobs import check_logprobs
 from trainer.step import tick
 
 
-def honest(trainer, seed: int, version: int, shift: float = 0.0):
+def honest(trainer, seed: int, version: int) -> CallRecord:
     """A call whose recorded logprobs are computed by the model at that version, token by token."""
     model = trainer.models.get(trainer.settings)
     parent = checkpoint.read_parent(trainer.settings, "default", version)
@@ -19,7 +20,7 @@ def honest(trainer, seed: int, version: int, shift: float = 0.0):
         tokens = list(record.prompt_ids)
         choice.sampling_logprobs.clear()
         for token in choice.completion_ids:
-            choice.sampling_logprobs.append(float(model.next_token_logprobs(tokens)[token]) + shift)
+            choice.sampling_logprobs.append(float(model.next_token_logprobs(tokens)[token]))
             tokens.append(token)
     return record
 

