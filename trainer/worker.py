@@ -27,7 +27,8 @@ logger = structlog.get_logger()
 
 def run_worker(settings: TrainerSettings) -> None:
     """Blocks until SIGTERM. Raises LedgerError at once if the database, or another base model
-    under the policy's name, makes work impossible."""
+    under the policy's name, makes work impossible.
+    """
     configure_logs("worker", settings.log_level)
     engine = sync_engine(settings.database_url)
     with translated_errors(), engine.begin() as connection:
