@@ -1,7 +1,9 @@
 """Streams that go wrong, on either side."""
 
 import json
+import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,7 +12,7 @@ from sqlalchemy import Engine
 
 from tests.fakes.vllm import FakeVllm
 from tests.proxy.conftest import StartProxy
-from tests.proxy.running import RunningProxy, eventually
+from tests.proxy.running import RunningProxy, eventually, running_proxy, settings_for
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True, "max_tokens": 20}
 
@@ -152,11 +154,21 @@ def test_a_slow_reader_slows_vllm_and_costs_no_memory(proxy: RunningProxy, vllm:
     assert proxy.exchanges()[0].status == "cancelled"
 
 
-def test_the_stream_open_during_shutdown_ends_normally(
-    start_proxy: StartProxy, vllm: FakeVllm, engine: Engine
+def test_a_stream_open_during_shutdown_ends_normally_and_is_recorded(
+    database_url: str, engine: Engine, vllm: FakeVllm, tmp_path: Path
 ) -> None:
-    """B053: and its row is written before the process is gone."""
-    proxy = start_proxy()
-    vllm.faults.event_seconds = 0.02
-    assert "[DONE]" in proxy.chat(**BODY).text
-    assert proxy.exchanges()[0].status == "completed"
+    """B053: its row is written before the process is gone."""
+    vllm.faults.event_seconds = 0.1
+    answers: list[str] = []
+    with running_proxy(settings_for(database_url, vllm.url, tmp_path), engine) as proxy:
+        reading = threading.Thread(
+            target=lambda: answers.append(
+                httpx.post(f"{proxy.url}/v1/chat/completions", json=BODY, timeout=30).text
+            )
+        )
+        reading.start()
+        eventually(lambda: vllm.num_chunks_sent > 3)
+    reading.join(10)
+    assert answers[0].endswith("data: [DONE]\n\n")
+    assert [row.status for row in proxy.rows()] == ["completed"]
+    assert not list((tmp_path / "spool").rglob("*.seg*"))
