@@ -1,10 +1,13 @@
 """What the loop survives: kill -9 of the worker in a step, kill -9 of vLLM, Ctrl-C, and a second start."""
 
 import time
+from pathlib import Path
 
 import openai
 import psutil
 
+from slipstream.local.home import Home
+from slipstream.local.recovery import marked
 from tests.loop.lessons import give_lesson
 from tests.loop.stack import Stack, wait_for
 from tests.loop.test_loop import STEP_SECONDS, ask
@@ -62,3 +65,23 @@ def test_ctrl_c_leaves_no_process_and_a_second_up_resumes_the_same_version(stack
     assert ask(stack) == f"default@{live}"
     give_lesson(stack)
     wait_for(lambda: stack.live_version() == live + 1, STEP_SECONDS, "learning goes on")
+
+
+def test_down_stops_the_stack_from_elsewhere(stack: Stack) -> None:
+    everything = stack.everything()
+    assert stack.slipstream("down").returncode == 0
+    assert stack.process.wait(10) == 0
+    assert not any(p.is_running() for p in everything)
+
+
+def test_a_vllm_that_dies_at_start_is_one_sentence_with_its_last_lines_and_nothing_is_left(
+    test_model: Path, tmp_path: Path
+) -> None:
+    broken = Stack(tmp_path, test_model)
+    broken.environment["SLIPSTREAM_VLLM_ARGUMENTS"] = "--no-such-flag"
+    result = broken.slipstream("up", "--port", "0", "--model", str(test_model))
+    assert result.returncode == 1
+    assert "vllm ended with exit code 2." in result.stderr
+    assert "unrecognized arguments: --no-such-flag" in result.stderr
+    assert str(tmp_path / "logs" / "vllm.log") in result.stderr
+    assert marked(Home.at(tmp_path)) == []
