@@ -11,7 +11,7 @@ from tests.loop.lessons import give_lesson
 from tests.loop.stack import ROOT, Stack, wait_for
 
 STEP_SECONDS = 240
-STREAM_SECONDS = 45
+STREAM_SECONDS = 30
 
 
 def ask(stack: Stack) -> str:
