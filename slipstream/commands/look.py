@@ -135,7 +135,4 @@ def show_table(columns: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*(cell.replace("[", "\\[") for cell in row))
     console = Console()
-    if console.is_terminal:
-        console.print(table)
-    else:
-        console.print(table, soft_wrap=True, width=400)
+    (console if console.is_terminal else Console(width=250)).print(table)
