@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from ledger.vocabulary import ExchangeStatus, Reason
 from ledger.verdict import untrainable_reason
+from ledger.vocabulary import ExchangeStatus, Reason
 from tests.ledger.calls import a_call, a_choice, an_attribution
 
 NAN, INF = float("nan"), float("-inf")

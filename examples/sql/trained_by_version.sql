@@ -1,0 +1,21 @@
+-- What trained version N: psql -v version=3 -f trained_by_version.sql (without it: the newest version that a step made).
+\if :{?version}
+\else
+SELECT coalesce(max(version), 0) AS version FROM v1.lineage WHERE is_used
+\gset
+\endif
+SELECT
+    l.policy,
+    l.version,
+    l.trajectory_id,
+    l.sample_version,
+    l.reward,
+    round(l.baseline::numeric, 3) AS baseline,
+    l.baseline_kind,
+    round(l.advantage::numeric, 3) AS advantage,
+    l.num_completion_tokens,
+    left(e.completion_text, 60) AS answered
+FROM v1.lineage AS l
+JOIN v1.exchanges AS e ON e.id = l.exchange_id
+WHERE l.version = :version AND l.is_used
+ORDER BY l.advantage DESC, l.exchange_id;

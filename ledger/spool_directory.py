@@ -1,0 +1,175 @@
+"""One process's directory of segments: who owns it (a lock), up to where it is committed (a cursor), what is damaged.
+
+A directory appears under its name only when its lock is held, so no other process can take a newborn for an orphan.
+"""
+
+import fcntl
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+import structlog
+
+from ledger.codec import decode_call
+from ledger.errors import SpoolError
+from ledger.records import CallRecord
+from ledger.spool_frames import Frame, Gap, scan
+
+_LOG = structlog.get_logger()
+_NEWBORN = ".new-"
+CORRUPT = "corrupt"
+
+
+class Position(NamedTuple):
+    """An offset in a segment. Positions are in order."""
+
+    segment: int
+    offset: int
+
+
+@dataclass(slots=True)
+class SpoolDirectory:
+    """Opened by `create` (ours) or `adopt` (a dead process's). `num_skipped` counts damaged places."""
+
+    path: Path
+    lock: int
+    num_skipped: int = 0
+    _damaged: set[Position] = field(default_factory=set)
+
+    @classmethod
+    def create(cls, root: Path) -> "SpoolDirectory":
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            name = f"{os.getpid()}-{uuid4().hex[:12]}"
+            newborn = root / f"{_NEWBORN}{name}"
+            newborn.mkdir()
+            lock = _lock(newborn)
+            path = newborn.rename(root / name)
+            sync_directory(root)
+        except OSError as error:
+            raise SpoolError(f"{SpoolError.__doc__} ({root}: {error.strerror})") from error
+        assert lock is not None  # nobody looks into a newborn
+        return cls(path, lock)
+
+    @classmethod
+    def adopt(cls, path: Path) -> "SpoolDirectory | None":
+        """None if its process lives, or if it is gone."""
+        lock = _lock(path) if (path / "lock").exists() else None
+        return None if lock is None else cls(path, lock)
+
+    def segments(self) -> list[int]:
+        return sorted(int(path.stem) for path in self.path.glob("*.segment"))
+
+    def segment_path(self, number: int) -> Path:
+        return self.path / f"{number:010d}.segment"
+
+    def read_cursor(self) -> Position:
+        """The start if there is none, or if a power cut emptied it: replaying is harmless."""
+        try:
+            segment, offset = (self.path / "cursor").read_text().split()
+            return Position(int(segment), int(offset))
+        except (FileNotFoundError, ValueError):
+            return Position(0, 0)
+
+    def write_cursor(self, position: Position) -> None:
+        aside = self.path / "cursor.new"
+        aside.write_text(f"{position.segment} {position.offset}")
+        aside.replace(self.path / "cursor")
+
+    def frames(self, number: int, start: int = 0, end: int | None = None) -> Iterator[Frame]:
+        """The whole frames of a segment; what is damaged is skipped, counted and logged once."""
+        with _mapped(self.segment_path(number)) as buffer:
+            for found in scan(buffer, start, len(buffer) if end is None else end):
+                if isinstance(found, Gap):
+                    self.skip(number, found.start, found.end - found.start)
+                else:
+                    yield found
+
+    def decode(self, number: int, frame: Frame) -> CallRecord | None:
+        """The record in a frame; None, counted and logged, if a whole frame holds none."""
+        try:
+            return decode_call(frame.payload)
+        except (ValueError, KeyError, TypeError, AttributeError):  # whole, but not a record
+            self.skip(number, frame.start, frame.end - frame.start)
+            return None
+
+    def skip(self, number: int, offset: int, num_bytes: int) -> None:
+        place = Position(number, offset)
+        if place not in self._damaged:
+            self._damaged.add(place)
+            self.num_skipped += 1
+            _LOG.error(
+                "spool_frame_skipped",
+                segment=str(self.segment_path(number)),
+                offset=offset,
+                num_bytes=num_bytes,
+            )
+
+    def drop_segment(self, number: int) -> None:
+        """Delete a segment whose records are committed; a damaged one is set aside instead, never deleted."""
+        path = self.segment_path(number)
+        if not any(place.segment == number for place in self._damaged):
+            path.unlink()
+            return
+        aside = self.path.parent / CORRUPT
+        aside.mkdir(exist_ok=True)
+        path.rename(aside / f"{self.path.name}-{path.stem}.corrupt")
+
+    def remove(self) -> None:
+        """The directory and all that is committed in it."""
+        for number in self.segments():
+            self.drop_segment(number)
+        for path in self.path.iterdir():
+            path.unlink()
+        self.path.rmdir()
+        self.release()
+
+    def release(self) -> None:
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
+
+
+def orphan_paths(root: Path) -> list[Path]:
+    """Directories that may be a dead process's, oldest first."""
+    found = [path for path in root.glob("*-*") if path.is_dir() and not path.name.startswith(_NEWBORN)]
+    return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))
+
+
+def sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _lock(path: Path) -> int | None:
+    """The held lock of a directory; None if another process holds it or has removed the directory meanwhile."""
+    try:
+        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(handle).st_ino == (path / "lock").stat().st_ino:
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(handle)
+    return None
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[bytes | mmap.mmap]:
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            yield b""
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:
+            yield buffer
