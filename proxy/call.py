@@ -46,7 +46,7 @@ class Call:
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Answers, or stops as soon as the client is gone: vLLM aborts when its connection closes."""
-        self._log.accept()
+        await self._log.accept()
         answer = asyncio.create_task(self._answer(send))
         gone = asyncio.create_task(hang_up(receive))
         self._parts.metrics.inflight.inc()

@@ -31,14 +31,14 @@ class CallLog:
         self._first_token_seconds: float | None = None
         self._is_ended = False
 
-    def accept(self) -> None:
+    async def accept(self) -> None:
         """Raises CaptureRefusedError if the call cannot be recorded and the operator wants no uncaptured calls."""
         if not self.is_captured:
             self._parts.metrics.uncaptured.labels("asked").inc()
             return
         try:
-            self._parts.recorder.accept(self.record)
-        except (SpoolError, OSError) as error:
+            await self._parts.recorder.accept(self.record)
+        except SpoolError as error:
             self._go_uncaptured(error)
 
     def note_first_token(self) -> None:
@@ -55,7 +55,7 @@ class CallLog:
             return
         try:
             await asyncio.shield(self._finish(status, http_status, is_delivered=True))
-        except (SpoolError, OSError) as error:
+        except SpoolError as error:
             self._go_uncaptured(error)
 
     def end_at_hang_up(self, *, has_started: bool) -> None:

@@ -12,6 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from proxy.errors import HeadersTooLargeError, InvalidRequestError, ProxyError
 from proxy.settings import ProxySettings
 
+_LINGER_SECONDS = 1.0
 _REASONS = {400: "Bad Request", 431: "Request Header Fields Too Large"}
 
 
@@ -23,6 +24,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._num_header_bytes: int | None = 0  # None once the head is complete
         self._head_timer: asyncio.TimerHandle | None = None
+        self._is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -43,6 +45,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
         super().data_received(data)
         if self._num_header_bytes is not None:
             self._num_header_bytes += len(data)
@@ -62,15 +66,19 @@ class LimitedProtocol(HttpToolsProtocol):
             self._head_timer = None
 
     def _refuse(self, error: ProxyError) -> None:
-        if self.transport.is_closing():
+        """Answers, then reads on for a moment: closing at once would reset the connection and lose the answer."""
+        if self._is_refused or self.transport.is_closing():
             return
+        self._is_refused = True
         body = json.dumps(error.envelope).encode()
         head = (
             f"HTTP/1.1 {error.status} {_REASONS[error.status]}\r\ncontent-type: application/json\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
-        self.transport.close()
+        self.transport.write_eof()
+        self._stop_timer()
+        self.loop.call_later(_LINGER_SECONDS, self.transport.close)
 
 
 def limited_protocol(settings: ProxySettings) -> type[LimitedProtocol]:

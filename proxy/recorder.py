@@ -1,11 +1,11 @@
-"""The way of a record into the spool.
+"""The way of a record into the spool, in one thread of its own: the event loop never waits for the disk.
 
 Invariant (I4): `finish` returns when the record is fsynced; all calls that wait at that moment share one fsync.
 Records on their way are tracked, and `drain` waits for them at shutdown.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
@@ -16,45 +16,63 @@ from ledger.records import CallRecord
 from proxy.metrics import Metrics
 
 log = structlog.get_logger()
+_Waiting = list[tuple[CallRecord, asyncio.Future[None]]]
 
 
 class Recorder:
     def __init__(self, spool: Spool, metrics: Metrics, wake_writer: Callable[[], None]) -> None:
         self._spool = spool
         self._metrics = metrics
-        self._waiting: list[tuple[CallRecord, asyncio.Future[None]]] = []
+        self._wake_writer = wake_writer
+        self._accepted: _Waiting = []
+        self._finished: _Waiting = []
         self._flusher: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "spool")
-        self._wake_writer = wake_writer
 
-    def accept(self, record: CallRecord) -> None:
-        """The call exists from now on, whatever happens to this process. Raises SpoolError."""
-        self._spool.accept(record)
+    def accept(self, record: CallRecord) -> asyncio.Future[None]:
+        """Done once the call will exist whatever happens to this process. Not fsynced. May hold a SpoolError."""
+        return self._queue(self._accepted, record)
 
     def finish(self, record: CallRecord) -> asyncio.Future[None]:
-        """Done once the record is durable; holds a SpoolError if it cannot be. Cancelling it changes nothing."""
+        """Done once the record is durable; may hold a SpoolError. Cancelling the wait changes nothing."""
+        return self._queue(self._finished, record)
+
+    def _queue(self, waiting: _Waiting, record: CallRecord) -> asyncio.Future[None]:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((record, future))
+        waiting.append((record, future))
         if self._flusher is None:
             self._flusher = asyncio.create_task(self._flush())
         return future
 
     async def _flush(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            waiting, self._waiting = self._waiting, []
-            records = [record for record, _ in waiting]
-            error: BaseException | None = None
-            try:
-                await loop.run_in_executor(self._thread, self._spool.append, records)
-                self._metrics.spooled.inc(len(records))
-                self._wake_writer()
-            except (SpoolError, OSError) as failure:
-                error = failure
-                log.warning("spool_append_failed", num_records=len(records), error=str(failure))
-            for _, future in waiting:
-                _settle(future, error)
+        while self._accepted or self._finished:
+            accepted, self._accepted = self._accepted, []
+            await self._write(self._accept_all, accepted)
+            finished, self._finished = self._finished, []
+            await self._write(self._append_all, finished)
         self._flusher = None
+
+    async def _write(self, write: Callable[[Sequence[CallRecord]], None], waiting: _Waiting) -> None:
+        if not waiting:
+            return
+        records = [record for record, _ in waiting]
+        error: Exception | None = None
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, write, records)
+        except Exception as failure:  # noqa: BLE001 - every waiting call must hear of it, whatever it is
+            error = failure if isinstance(failure, SpoolError) else SpoolError(str(failure))
+            log.warning("spool_write_failed", num_records=len(records), error=str(failure))
+        for _, future in waiting:
+            _settle(future, error)
+
+    def _accept_all(self, records: Sequence[CallRecord]) -> None:
+        for record in records:
+            self._spool.accept(record)
+
+    def _append_all(self, records: Sequence[CallRecord]) -> None:
+        self._spool.append(records)
+        self._metrics.spooled.inc(len(records))
+        self._wake_writer()
 
     async def drain(self) -> None:
         while self._flusher is not None:
@@ -62,7 +80,7 @@ class Recorder:
         self._thread.shutdown()
 
 
-def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
+def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
     if future.done():  # its call was cancelled meanwhile
         return
     if error is None:

@@ -11,14 +11,15 @@ from itertools import islice
 from pathlib import Path
 
 import structlog
-from ledger.codec import encode_call
-from ledger.recording import record_calls
-from ledger.spool import Spool, adopt_orphans
 from sqlalchemy import Engine
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
+from ledger.codec import encode_call
 from ledger.errors import DatabaseUnreachableError, LedgerError, SchemaBehindError
+from ledger.recording import record_calls
 from ledger.records import CallRecord
+from ledger.spool import Spool
+from ledger.spool_orphans import adopt_orphans
 from proxy.metrics import Metrics
 
 log = structlog.get_logger()

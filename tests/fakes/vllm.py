@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -50,6 +51,7 @@ class FakeVllm:
     adapters: dict[str, str] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
     num_aborted: int = 0
+    num_chunks_sent: int = 0
     known_paths_only: bool = False  # adapters load only from paths that exist
 
     @property
@@ -67,6 +69,8 @@ class FakeVllm:
 
     def stop(self) -> None:
         """As a kill: connections break, adapters are forgotten. start() serves the same port again."""
+        if not self._thread.is_alive():
+            return
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(10)
         self.adapters.clear()
@@ -95,8 +99,8 @@ class FakeVllm:
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/load_lora_adapter", self._load)
         app.router.add_post("/v1/unload_lora_adapter", self._unload)
-        app.router.add_post("/v1/chat/completions", lambda request: vllm_chat.answer(self, request))
-        app.router.add_post("/v1/completions", lambda request: vllm_completions.answer(self, request))
+        app.router.add_post("/v1/chat/completions", partial(vllm_chat.answer, self))
+        app.router.add_post("/v1/completions", partial(vllm_completions.answer, self))
         return app
 
     @web.middleware

@@ -204,6 +204,7 @@ async def _stream(fake: "FakeVllm", request: web.Request, generation: Generation
             request.transport.abort()
             return response
         await response.write(chunk)
+        fake.num_chunks_sent += 1
         await asyncio.sleep(faults.event_seconds)
     await response.write_eof()
     return response

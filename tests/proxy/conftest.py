@@ -1,6 +1,41 @@
 """A proxy on a real loopback port, a fake vLLM behind it, a real Postgres behind both."""
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
+from sqlalchemy import Engine
+
+from tests.fakes.vllm import FakeVllm, running_fake_vllm
+from tests.proxy.running import RunningProxy, running_proxy, settings_for
 
 settings.register_profile("shared cores", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared cores")
+
+StartProxy = Callable[..., RunningProxy]
+
+
+@pytest.fixture
+def vllm() -> Iterator[FakeVllm]:
+    with running_fake_vllm() as fake:
+        yield fake
+
+
+@pytest.fixture
+def start_proxy(database_url: str, engine: Engine, vllm: FakeVllm, tmp_path: Path) -> Iterator[StartProxy]:
+    """Starts a proxy with the settings given; it stops at the end of the test."""
+    with ExitStack() as stack:
+
+        def start(*, awaits_ready: bool = True, upstream: str = vllm.url, **values: Any) -> RunningProxy:
+            given = settings_for(database_url, upstream, tmp_path, **values)
+            return stack.enter_context(running_proxy(given, engine, awaits_ready=awaits_ready))
+
+        yield start
+
+
+@pytest.fixture
+def proxy(start_proxy: StartProxy) -> RunningProxy:
+    return start_proxy()

@@ -1,0 +1,144 @@
+"""Versions and replicas: the learned name is answered by its own adapter, or not at all (I8)."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from ledger.policies import move_live, read_policies
+from tests.fakes.vllm import FakeVllm, running_fake_vllm
+from tests.proxy.conftest import StartProxy
+from tests.proxy.running import RunningProxy, eventually
+
+
+@pytest.fixture
+def second_vllm() -> Iterator[FakeVllm]:
+    with running_fake_vllm() as fake:
+        yield fake
+
+
+def publish(engine: Engine, version: int) -> None:
+    """What the trainer does last: one row, one notice."""
+    with engine.begin() as connection:
+        [policy] = read_policies(connection)
+        move_live(connection, policy.id, version)
+
+
+def version_of(proxy: RunningProxy) -> str:
+    return proxy.chat().headers["x-model-version"]
+
+
+def test_i2_a_published_version_answers_within_a_second_and_is_stamped(
+    proxy: RunningProxy, vllm: FakeVllm, engine: Engine
+) -> None:
+    """I2"""
+    assert version_of(proxy) == "0"
+    publish(engine, 1)
+    eventually(lambda: version_of(proxy) == "1", 1.5)
+    assert proxy.chat().json()["model"] == "default@1"
+    assert list(vllm.adapters) == ["default@1"]
+    assert b'"model":"default@1"' in vllm.chats()[-1].body
+    eventually(
+        lambda: proxy.rows("SELECT 1 FROM exchanges WHERE version = 1 AND answered_model = 'default@1'")
+    )
+    assert proxy.chat(model="default@0").headers["x-model-version"] == "0"
+    assert proxy.chat(model="default@1").headers["x-model-version"] == "1"
+
+
+def test_i2_another_model_in_the_reply_is_a_version_mismatch(
+    proxy: RunningProxy, vllm: FakeVllm, engine: Engine
+) -> None:
+    """I2: recorded as untrainable, counted, and not covered up."""
+    publish(engine, 1)
+    eventually(lambda: version_of(proxy) == "1")
+    vllm.faults.answer_as = "base-model"
+    assert proxy.chat().json()["model"] == "base-model"
+    eventually(lambda: proxy.rows("SELECT 1 FROM exchanges WHERE untrainable_reason = 'version_mismatch'"))
+    assert proxy.metric("slipstream_version_mismatches_total") == 1
+
+
+def test_i8_a_replica_that_lost_its_adapter_gets_it_again_before_it_answers(
+    start_proxy: StartProxy, vllm: FakeVllm, engine: Engine
+) -> None:
+    """I8, B162: restarted between two looks at it; vLLM's 404 never reaches the client, nor does the base."""
+    proxy = start_proxy(watch_seconds=30)
+    publish(engine, 1)
+    eventually(lambda: version_of(proxy) == "1", 3)
+    vllm.adapters.clear()
+    response = proxy.chat()
+    assert (response.status_code, response.json()["model"]) == (200, "default@1")
+    assert list(vllm.adapters) == ["default@1"]
+
+
+def test_i8_a_dead_vllm_is_waited_for_then_a_503_says_so(start_proxy: StartProxy, vllm: FakeVllm) -> None:
+    """I8"""
+    proxy = start_proxy(upstream_wait_seconds=0.5)
+    vllm.stop()
+    response = proxy.chat()
+    assert response.status_code == 503
+    assert int(response.headers["retry-after"]) >= 1
+    assert response.json()["error"]["code"] == "upstream_unavailable"
+    assert proxy.client.get("/ready").status_code == 503
+    assert proxy.client.get("/health").status_code == 200
+    vllm.start()
+    eventually(lambda: proxy.client.get("/ready").status_code == 200)
+    assert proxy.chat().status_code == 200
+
+
+def test_i8_a_call_that_waits_is_answered_by_the_restarted_vllm_under_the_learned_name(
+    proxy: RunningProxy, vllm: FakeVllm, engine: Engine
+) -> None:
+    """I8"""
+    publish(engine, 2)
+    eventually(lambda: version_of(proxy) == "2")
+    vllm.stop()
+    answers: list[Any] = []
+    waiting = threading.Thread(target=lambda: answers.append(proxy.chat()))
+    waiting.start()
+    time.sleep(0.5)
+    vllm.start()
+    waiting.join(20)
+    assert (answers[0].status_code, answers[0].json()["model"]) == (200, "default@2")
+
+
+def test_i8_a_version_that_cannot_be_loaded_does_not_become_live(
+    proxy: RunningProxy, vllm: FakeVllm, engine: Engine
+) -> None:
+    """I8: the old version serves on under its own name, and /ready says what is wrong."""
+    vllm.faults.refuse_loading = True
+    publish(engine, 3)
+    eventually(lambda: "default@3" in proxy.client.get("/ready").text)
+    assert version_of(proxy) == "0"
+    assert proxy.chat(model="default@5").status_code == 404
+    vllm.faults.refuse_loading = False
+    eventually(lambda: version_of(proxy) == "3")
+
+
+def test_calls_go_to_every_replica_and_around_a_dead_one(
+    start_proxy: StartProxy, vllm: FakeVllm, second_vllm: FakeVllm, engine: Engine
+) -> None:
+    proxy = start_proxy(upstream=f"{vllm.url}/v1, {second_vllm.url}/")
+    publish(engine, 1)
+    eventually(lambda: version_of(proxy) == "1")
+    assert set(vllm.adapters) == set(second_vllm.adapters) == {"default@1"}
+    vllm.faults.reply_seconds = second_vllm.faults.reply_seconds = 0.3
+    threads = [threading.Thread(target=proxy.chat) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert vllm.chats()
+    assert second_vllm.chats()
+    vllm.stop()
+    assert [proxy.chat().status_code for _ in range(4)] == [200] * 4
+
+
+def test_an_unwell_vllm_gets_no_calls(start_proxy: StartProxy, vllm: FakeVllm, second_vllm: FakeVllm) -> None:
+    vllm.faults.is_unwell = True
+    proxy = start_proxy(upstream=f"{vllm.url},{second_vllm.url}")
+    assert proxy.client.get("/ready").json()["replicas"] == {vllm.url: "down", second_vllm.url: "ready"}
+    assert proxy.chat().status_code == 200
+    assert not vllm.chats()

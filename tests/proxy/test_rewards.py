@@ -1,0 +1,129 @@
+"""POST /v1/trajectories/{id}/reward: strict, idempotent, durable when answered."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.proxy.conftest import StartProxy
+from tests.proxy.running import RunningProxy, eventually
+
+
+def post(proxy: RunningProxy, target: str, **body: Any) -> httpx.Response:
+    return proxy.client.post(f"/v1/trajectories/{target}/reward", json=body)
+
+
+def test_a_reward_by_reply_id_trajectory_id_or_the_callers_own_id(proxy: RunningProxy) -> None:
+    """I5: the row is there when the 200 is."""
+    reply = proxy.chat(headers={"X-Trajectory-Id": "my/run 7"})
+    [row] = proxy.exchanges()
+    assert reply.headers["x-trajectory-id"] == "my/run 7"
+    for target in (reply.json()["id"], str(row.trajectory_id), "my/run%207"):
+        answer = post(proxy, target, reward=0.5, source=target)
+        assert (answer.status_code, answer.json()["status"]) == (200, "recorded")
+        assert answer.json()["trajectory_id"] == str(row.trajectory_id)
+    assert len(proxy.rows("SELECT 1 FROM reward_events WHERE value = 0.5")) == 3
+
+
+def test_a_reward_before_its_row_is_early_and_is_reconciled(proxy: RunningProxy) -> None:
+    """I5"""
+    assert post(proxy, "run-9", reward=True).json()["status"] == "early"
+    proxy.chat(headers={"X-Trajectory-Id": "run-9"})
+    proxy.exchanges()
+    [event] = proxy.rows("SELECT * FROM reward_events")
+    assert (event.value, event.trajectory_id is not None) == (1.0, True)
+
+
+def test_the_same_again_changes_nothing_and_other_content_under_its_id_is_a_409(proxy: RunningProxy) -> None:
+    proxy.chat(headers={"X-Trajectory-Id": "t"})
+    proxy.exchanges()
+    assert post(proxy, "t", reward=1, id="a").json()["status"] == "recorded"
+    assert post(proxy, "t", reward=1, id="a").json()["status"] == "unchanged"
+    conflict = post(proxy, "t", reward=0, id="a")
+    assert (conflict.status_code, conflict.json()["error"]["code"]) == (409, "conflict")
+    assert conflict.headers["x-should-retry"] == "false"
+
+
+def test_a_reward_on_several_choices_says_which(proxy: RunningProxy) -> None:
+    reply = proxy.chat(n=2, seed=1)
+    proxy.exchanges(2)
+    assert post(proxy, reply.json()["id"], reward=1).status_code == 422
+    assert post(proxy, reply.json()["id"], reward=1, choice=1).json()["status"] == "recorded"
+    assert (
+        post(proxy, reply.headers["x-trajectory-id"].split(", ")[0], reward=0).json()["status"] == "recorded"
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "status", "param"),
+    [
+        (b'{"reward": NaN}', 422, "reward"),
+        (b'{"reward": Infinity}', 422, "reward"),
+        (b'{"reward": 1e400}', 422, "reward"),
+        (b'{"reward": 1' + b"0" * 400 + b"}", 422, "reward"),
+        (b'{"reward": "0.5"}', 422, "reward"),
+        (b'{"reward": null}', 422, "reward"),
+        (b"{}", 422, "reward"),
+        (b'{"reward": 99999999.0}', 422, None),
+        (b'{"reward": 1, "choice": -1}', 422, "choice"),
+        (b'{"reward": 1, "choice": true}', 422, "choice"),
+        (b'{"reward": 1, "metric": 5}', 422, "metric"),
+        (b'{"reward": 1, "source": "a\\u0000"}', 422, "source"),
+        (b'{"reward": 1, "observed_at": "yesterday"}', 422, "observed_at"),
+        (b'{"metric": "comment"}', 422, "comment"),
+        (b"[0.5]", 400, None),
+        (b"{", 400, None),
+        (b"[" * 100_000, 400, None),
+    ],
+)
+def test_wrong_rewards_are_refused_with_the_field_named(
+    proxy: RunningProxy, raw: bytes, status: int, param: str | None
+) -> None:
+    """B085 B131"""
+    proxy.chat(headers={"X-Trajectory-Id": "t"})
+    proxy.exchanges()
+    response = proxy.client.post("/v1/trajectories/t/reward", content=raw)
+    assert (response.status_code, response.json()["error"]["param"]) == (status, param)
+    assert not proxy.rows("SELECT 1 FROM reward_events")
+
+
+def test_comments_and_remarks_keep_any_text(proxy: RunningProxy) -> None:
+    """B081 B084: U+0000 and lone surrogates are stored, never a 500."""
+    raw = b'{"metric":"comment","comment":"a\\u0000b \\ud83d","observed_at":"2026-01-02T03:04:05Z"}'
+    assert proxy.client.post("/v1/trajectories/t/reward", content=raw).status_code == 200
+    assert post(proxy, "t", reward=1, comment="x\x00").status_code == 200
+    assert len(proxy.rows("SELECT 1 FROM reward_events")) == 2
+
+
+def test_what_the_ledger_holds_can_be_read(proxy: RunningProxy) -> None:
+    proxy.chat(headers={"X-Trajectory-Id": "t"})
+    proxy.exchanges()
+    for path in ("/v1/trajectories", "/v1/steps", "/v1/versions", "/v1/trajectories?limit=5"):
+        response = proxy.client.get(path)
+        assert (response.status_code, response.json()["object"]) == (200, "list")
+    assert proxy.client.get("/v1/trajectories/t").status_code == 200
+    assert proxy.client.get("/v1/trajectories/unknown").json()["error"]["code"] == "not_found"
+    assert proxy.client.get("/v1/trajectories?limit=x").json()["error"]["param"] == "limit"
+
+
+def test_a_complete_group_nudges_the_trainer(start_proxy: StartProxy, valkey_url: str) -> None:
+    import valkey
+
+    proxy = start_proxy(redis_url=valkey_url)
+    reply = proxy.chat(n=2, seed=1)
+    proxy.exchanges(2)
+    for choice in range(2):
+        assert post(proxy, reply.json()["id"], reward=choice, choice=choice).status_code == 200
+    with valkey.from_url(valkey_url) as client:
+        eventually(lambda: client.llen("training"))
+    assert proxy.metric("slipstream_nudges_total") == 1
+
+
+def test_a_nudge_that_fails_is_counted_and_nothing_else(start_proxy: StartProxy) -> None:
+    """I6: losing the broker loses nothing."""
+    proxy = start_proxy(redis_url="redis://127.0.0.1:1/0")
+    reply = proxy.chat(n=2, seed=1)
+    proxy.exchanges(2)
+    for choice in range(2):
+        assert post(proxy, reply.json()["id"], reward=choice, choice=choice).status_code == 200
+    eventually(lambda: proxy.metric("slipstream_nudges_total"))
