@@ -25,7 +25,7 @@ def batch_metrics(batch: Batch) -> dict[str, Any]:
     dropped: Counter[str] = Counter()
     for row in batch.rows:
         if row.reason is not None:
-            dropped[row.reason] += row.num_completion_tokens
+            dropped[str(row.reason)] += row.num_completion_tokens
     used = [row for row in batch.rows if row.is_used]
     return {
         "num_groups": num_groups,

@@ -5,8 +5,6 @@ anybody can have taken over by Postgres' clock.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from types import TracebackType
@@ -19,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ledger.database import sync_engine
 from trainer.claim import Step
 from trainer.errors import LeaseLostError, StepStoppedError
+from trainer.health import touch
 from trainer.settings import TrainerSettings
 
 logger = structlog.get_logger()
@@ -81,10 +80,3 @@ class Lease:
             self._extended_at = started_at
             touch(self._settings.health_file)
         engine.dispose()
-
-
-def touch(path: Path | None) -> None:
-    """Sign of life for a health check: the file's age is the time since a tick ran or a lease was extended."""
-    if path is not None:
-        with suppress(OSError):
-            path.touch()

@@ -11,7 +11,7 @@ from pydantic_settings import NoDecode
 
 from ledger.settings import EnvironmentSettings
 from trainer.grpo.advantages import Baseline
-from trainer.grpo.loss import LossKind, LossSettings
+from trainer.grpo.loss_settings import LossKind, LossSettings
 
 VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 

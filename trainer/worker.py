@@ -1,79 +1,41 @@
 """The worker and beat processes. The worker ticks when Celery says so, and by itself when Celery is silent.
 
-Invariant: at most one tick runs in a process, and a broker that is gone, flushed or deaf stops nothing (B103, B105).
+Invariant: a broker that is gone, flushed or deaf stops nothing (B103, B105). Torch is loaded by the worker alone, after
+its start: never by beat, and never before a fork (B156).
 """
 
 import os
 import socket
-from collections.abc import Callable
-from threading import Event, Lock, Thread
-from time import monotonic
+from threading import Thread
 from uuid import uuid4
 
 import structlog
 from celery import Celery
 from celery.worker import state as celery_state
+from sqlalchemy import Engine
 
-from ledger.database import check_database, sync_engine
+from ledger.database import check_database, sync_engine, translated_errors
 from ledger.logs import configure_logs
 from ledger.partitions import ensure_partitions
 from trainer.beat import scheduler_with
 from trainer.celery_app import PARTITIONS, QUEUE, TICK, create_celery
-from trainer.lease import touch
-from trainer.model_cache import ModelCache
 from trainer.settings import TrainerSettings
-from trainer.step import Trainer, tick
+from trainer.ticker import Ticker
 
 logger = structlog.get_logger()
-
-
-class Ticker:
-    """Runs ticks, one at a time; errors are logged, never raised: the next tick tries again."""
-
-    def __init__(self, trainer: Trainer, run: Callable[[Trainer], object] = tick) -> None:
-        self._trainer = trainer
-        self._run = run
-        self._lock = Lock()
-        self._ended = Event()
-        self.ticked_at = monotonic()
-
-    def tick(self) -> bool:
-        """False if another tick is running in this process."""
-        if not self._lock.acquire(blocking=False):
-            return False
-        try:
-            self._run(self._trainer)
-        except Exception as error:
-            logger.error("tick_failed", exc_info=error)  # noqa: TRY400 - structlog takes the error by name
-        finally:
-            self.ticked_at = monotonic()
-            touch(self._trainer.settings.health_file)
-            self._lock.release()
-        return True
-
-    def tick_when_silent(self) -> None:
-        """Until `end()`: tick whenever none has run for `silence_seconds`."""
-        settings = self._trainer.settings
-        while not self._ended.wait(min(settings.tick_seconds, settings.silence_seconds)):
-            if monotonic() - self.ticked_at >= settings.silence_seconds and self.tick():
-                logger.info("ticked_without_broker", silence_seconds=settings.silence_seconds)
-
-    def end(self) -> None:
-        self._ended.set()
 
 
 def run_worker(settings: TrainerSettings) -> None:
     """Blocks until SIGTERM. Raises LedgerError at once if the database cannot be used."""
     configure_logs("worker", settings.log_level)
-    be_polite(settings)
     engine = sync_engine(settings.database_url)
-    with engine.begin() as connection:
+    with translated_errors(), engine.begin() as connection:
         check_database(connection)
         ensure_partitions(connection)
-    trainer = Trainer(settings, engine, ModelCache(), owner_name(), is_stopping)
-    ticker = Ticker(trainer)
+    be_polite(settings)
+    ticker = make_ticker(settings, engine)
     app = create_celery(settings)
-    register_tasks(app, ticker)
+    register_tasks(app, ticker, engine)
     Thread(target=ticker.tick_when_silent, name="slipstream-ticker", daemon=True).start()
     try:
         app.worker_main(worker_arguments(settings))
@@ -85,33 +47,41 @@ def run_worker(settings: TrainerSettings) -> None:
 def run_beat(settings: TrainerSettings) -> None:
     """Blocks until SIGTERM. The schedule lives in memory: nothing to corrupt, nothing to clean up."""
     configure_logs("beat", settings.log_level)
-    app = create_celery(settings)
-    beat = app.Beat(
-        loglevel=settings.log_level, scheduler_cls=scheduler_with(settings.health_file), redirect_stdouts=False, quiet=True
+    scheduler = scheduler_with(settings.health_file)
+    beat = create_celery(settings).Beat(
+        loglevel=settings.log_level, scheduler_cls=scheduler, redirect_stdouts=False, quiet=True
     )
     beat.run()
 
 
-def register_tasks(app: Celery, ticker: Ticker) -> None:
-    trainer = ticker._trainer  # noqa: SLF001 - one module
+def make_ticker(settings: TrainerSettings, engine: Engine) -> Ticker:
+    from transformers.utils import logging as transformers_logging
 
+    from trainer.model_cache import ModelCache
+    from trainer.step import Trainer, tick
+
+    transformers_logging.disable_progress_bar()  # a log is no place for one
+    trainer = Trainer(settings, engine, ModelCache(), owner_name(), is_stopping)
+    return Ticker(settings, lambda: tick(trainer))
+
+
+def register_tasks(app: Celery, ticker: Ticker, engine: Engine) -> None:
     @app.task(name=TICK)  # type: ignore[untyped-decorator]
     def run_tick() -> None:
         ticker.tick()
 
     @app.task(name=PARTITIONS)  # type: ignore[untyped-decorator]
     def run_partitions() -> None:
-        with trainer.engine.begin() as connection:
+        with engine.begin() as connection:
             made = ensure_partitions(connection)
         if made:
             logger.info("partitions_made", names=made)
 
 
 def worker_arguments(settings: TrainerSettings) -> list[str]:
-    return [
-        "worker", "--pool=solo", f"--queues={QUEUE}", f"--loglevel={settings.log_level}",
-        "--without-gossip", "--without-mingle", "--without-heartbeat",
-    ]  # fmt: skip
+    """One task at a time in this very process; no chatter between workers: there is nothing to agree on."""
+    quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    return ["worker", "--pool=solo", f"--queues={QUEUE}", f"--loglevel={settings.log_level}", *quiet]
 
 
 def be_polite(settings: TrainerSettings) -> None:
@@ -125,7 +95,8 @@ def be_polite(settings: TrainerSettings) -> None:
 
 def is_stopping() -> bool:
     """Whether Celery was told to stop (SIGTERM, SIGINT): the step then gives its lease up."""
-    return celery_state.should_stop is not None or celery_state.should_terminate is not None
+    flags = (celery_state.should_stop, celery_state.should_terminate)
+    return any(flag is not None and flag is not False for flag in flags)  # an exit code, which may be 0
 
 
 def owner_name() -> str:

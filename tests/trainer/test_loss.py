@@ -9,7 +9,8 @@ import torch
 
 from tests.trainer.tiny import turn
 from trainer.grpo.head import token_logprobs
-from trainer.grpo.loss import LossKind, LossSettings, NotFiniteError, row_loss
+from trainer.grpo.loss import NotFiniteError, row_loss
+from trainer.grpo.loss_settings import LossKind, LossSettings
 from trainer.grpo.packing import PackedRow, pack
 from trainer.grpo.samples import merge_turns
 

@@ -9,33 +9,16 @@ division per sequence. PPO (arXiv:1707.06347, eq. 7): -min(ratio * A, clip(ratio
 KL to the base: k3 = exp(d) - d - 1 with d = base - policy (Schulman, "Approximating KL divergence", 2020).
 """
 
-from dataclasses import dataclass
-from enum import StrEnum
-
 import torch
 from torch import Tensor
 
+from trainer.grpo.loss_settings import LossKind, LossSettings
 from trainer.grpo.metrics import LossMetrics
 from trainer.grpo.packing import PackedRow
 
 
 class NotFiniteError(ArithmeticError):
     """A number of the step is NaN or infinite."""
-
-
-class LossKind(StrEnum):
-    CISPO = "cispo"
-    PPO = "ppo"
-
-
-@dataclass(frozen=True, slots=True)
-class LossSettings:
-    kind: LossKind = LossKind.CISPO
-    cispo_cap: float = 3.0
-    clip_low: float = 0.2
-    clip_high: float = 0.28
-    trust_log_ratio: float = 3.0  # |log ratio| above it: the two engines disagree, the token is masked
-    kl_weight: float = 0.0
 
 
 def row_loss(
