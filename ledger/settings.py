@@ -6,7 +6,7 @@ A settings class declares its fields with `validation_alias` set to the variable
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -38,6 +38,11 @@ class EnvironmentSettings(BaseSettings):
     )
 
     @classmethod
+    def from_environment(cls) -> Self:
+        """The settings of this process. Raises pydantic's ValidationError, which `explain` puts into words."""
+        return cls()
+
+    @classmethod
     def settings_customise_sources(
         cls,
         settings_cls: type[BaseSettings],
@@ -52,7 +57,7 @@ class EnvironmentSettings(BaseSettings):
 
 def only_full_names(source: PydanticBaseSettingsSource) -> None:
     """Fields may be given by name in code, never in the environment: HOME, HOST and PORT mean something else there."""
-    source.config = {**source.config, "populate_by_name": False}  # type: ignore[typeddict-unknown-key]
+    source.config = {**source.config, "populate_by_name": False}
 
 
 def explain(error: ValidationError) -> str:

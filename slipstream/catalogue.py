@@ -33,9 +33,8 @@ class Setting:
 def processes() -> dict[str, type[EnvironmentSettings]]:
     """The settings class of each process."""
     from proxy.settings import ProxySettings
-    from trainer.settings import TrainerSettings
-
     from slipstream.settings import StackSettings
+    from trainer.settings import TrainerSettings
 
     return {"stack": StackSettings, "proxy": ProxySettings, "trainer": TrainerSettings}
 

@@ -31,6 +31,11 @@ STATUS = {
     "steps failed": "SELECT count(*) FROM training_steps WHERE state = 'failed'",
 }
 
+VERSIONS = """
+    SELECT model, is_live, state, parent_version, published_at, adapter_path
+    FROM v1.versions ORDER BY policy, version DESC
+"""
+
 
 @contextmanager
 def ledger_connection() -> Iterator[Connection]:
@@ -66,16 +71,12 @@ def status(as_json: JsonOption = False) -> None:
 
 def versions(as_json: JsonOption = False) -> None:
     """The versions of each policy, the newest first."""
-    from ledger.reading import list_versions
-
-    from ledger.vocabulary import DEFAULT_PROJECT
-
     with ledger_connection() as connection:
-        rows = list_versions(connection, DEFAULT_PROJECT)
+        rows = [dict(row) for row in connection.execute(text(VERSIONS)).mappings()]
     if as_json:
         typer.echo(json.dumps(rows, default=str))
         return
-    columns = list(rows[0]) if rows else ["version"]
+    columns = list(rows[0]) if rows else ["model"]
     show_table(columns, [["" if row[c] is None else str(row[c]) for c in columns] for row in rows])
 
 
@@ -134,7 +135,4 @@ def show_table(columns: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*(cell.replace("[", "\\[") for cell in row))
     console = Console()
-    if console.is_terminal:
-        console.print(table)
-    else:
-        console.print(table, soft_wrap=True, width=400)
+    (console if console.is_terminal else Console(width=250)).print(table)

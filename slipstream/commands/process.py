@@ -1,4 +1,7 @@
-"""`slipstream proxy`, `worker`, `beat`, `migrate`: one process each, configured by environment alone."""
+"""`slipstream proxy`, `worker`, `beat`, `migrate`: one process each, configured by environment alone.
+
+Settings are read before the rest is imported: a wrong one is told at once.
+"""
 
 from slipstream.errors import SlipstreamError, UsageError
 from slipstream.settings import StackSettings
@@ -6,20 +9,24 @@ from slipstream.settings import StackSettings
 
 def proxy() -> None:
     """Serve OpenAI's API and record what passes (one process)."""
-    from proxy.server import serve
     from proxy.settings import ProxySettings
 
-    serve(ProxySettings())
+    settings = ProxySettings.from_environment()
+    from proxy.server import serve
+
+    serve(settings)
 
 
 def worker() -> None:
     """Train on scored groups and publish versions (one process)."""
     from trainer.errors import TrainerError
     from trainer.settings import TrainerSettings
+
+    settings = TrainerSettings.from_environment()
     from trainer.worker import run_worker
 
     try:
-        run_worker(TrainerSettings())
+        run_worker(settings)
     except TrainerError as error:
         raise SlipstreamError(str(error)) from error
 
@@ -27,9 +34,11 @@ def worker() -> None:
 def beat() -> None:
     """Send the periodic ticks (one process)."""
     from trainer.settings import TrainerSettings
+
+    settings = TrainerSettings.from_environment()
     from trainer.worker import run_beat
 
-    run_beat(TrainerSettings())
+    run_beat(settings)
 
 
 def migrate() -> None:

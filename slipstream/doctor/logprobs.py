@@ -1,6 +1,7 @@
 """Do vLLM's recorded sampling logprobs agree with the trainer's own? If not, every gradient would be wrong."""
 
 import os
+from typing import Any
 
 from ledger.errors import LedgerError
 from slipstream.doctor.finding import Finding, good, note, wrong
@@ -25,7 +26,7 @@ def check_logprobs(running: Running) -> Finding:
     engine = sync_engine(running.require("DATABASE_URL"), pool_size=1)
     try:
         with translated_errors(), engine.connect() as connection:
-            found = recompute(TrainerSettings(), connection)
+            found = recompute(TrainerSettings.from_environment(), connection)
     except (LedgerError, TrainerError) as error:
         return wrong("logprobs", str(error), "Mend what the checks above name first.")
     finally:
@@ -36,7 +37,10 @@ def check_logprobs(running: Running) -> Finding:
         f"mean |sampling - recomputed| {found.mean_difference:.1e}, largest {found.max_difference:.1e}, over "
         f"{found.num_tokens} tokens of versions {', '.join(map(str, found.versions))}"
     )
-    figures = {"mean_difference": found.mean_difference, "max_difference": found.max_difference}
+    figures: dict[str, Any] = {
+        "mean_difference": found.mean_difference,
+        "max_difference": found.max_difference,
+    }
     figures |= {"num_tokens": found.num_tokens, "versions": list(found.versions)}
     if found.mean_difference > MAX_MEAN_DIFFERENCE:
         return wrong("logprobs", detail, REMEDY, **figures)

@@ -5,7 +5,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -32,13 +32,15 @@ def progress_of(line: str) -> tuple[float, str] | None:
         return None
 
 
-def detail(child: Child) -> Group | Text:
+def detail(child: Child) -> Table | Text:
     """For a starting child its progress bar or its last log line; for others nothing."""
     if child.state is not State.STARTING:
         return Text("")
     line = next(iter(child.last_lines(1)), child.missing)
     if progress := progress_of(line):
-        return Group(ProgressBar(1.0, progress[0], width=30), Text(progress[1], style="dim"))
+        bar = Table.grid(padding=(0, 2))
+        bar.add_row(ProgressBar(1.0, progress[0], width=30), Text(progress[1], style="dim"))
+        return bar
     return Text(line[:90], style="dim", overflow="ellipsis", no_wrap=True)
 
 

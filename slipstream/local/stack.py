@@ -19,6 +19,7 @@ from slipstream.local.supervisor import StopRequested, Supervisor
 from slipstream.local.vllm import vllm_spec
 from slipstream.settings import StackSettings
 
+OUTSIDE_SECONDS = 20
 OUTSIDE = "It was named by {}: check the address and that the server runs."
 
 
@@ -29,6 +30,7 @@ def run_stack(settings: StackSettings, console: Console) -> int:
     with home.locked():
         require_space(home, settings)
         notes = recover(home)
+        settings = with_port(settings)
         require_free(settings.host, settings.port)
         model = choose_model(home, settings.base_model)
         specs, addresses = plan(home, settings, model)
@@ -55,6 +57,11 @@ def supervise(supervisor: Supervisor, display: Display, settings: StackSettings)
         supervisor.stop()
         display.line("everything has stopped")
     return 0
+
+
+def with_port(settings: StackSettings) -> StackSettings:
+    """Port 0 means any free one."""
+    return settings if settings.port else settings.model_copy(update={"port": free_ports(1)[0]})
 
 
 def require_space(home: Home, settings: StackSettings) -> None:
@@ -91,19 +98,20 @@ def plan(home: Home, settings: StackSettings, model: Model) -> tuple[list[ChildS
     }
     theirs, ours = environment, environment | own
     seconds = settings.start_seconds
+    patience = min(seconds, OUTSIDE_SECONDS)
     specs = [model_spec(model, theirs)]
     if settings.database_url:
-        specs.append(outside("postgres", "DATABASE_URL", lambda: postgres.ask_database(database)))
+        specs.append(outside("postgres", "DATABASE_URL", lambda: postgres.ask_database(database), patience))
     else:
         is_new = not (home / "postgres").exists()
         specs.append(postgres.initdb_spec(home, theirs) if is_new else None)
         specs.append(postgres.postgres_spec(home, ports["postgres"], theirs, seconds))
     if settings.redis_url:
-        specs.append(outside("valkey", "REDIS_URL", lambda: valkey.ask_valkey(broker)))
+        specs.append(outside("valkey", "REDIS_URL", lambda: valkey.ask_valkey(broker), patience))
     else:
         specs.append(valkey.valkey_spec(home, ports["valkey"], theirs, seconds))
     if settings.upstream_urls:
-        specs.append(outside("vllm", "SLIPSTREAM_UPSTREAM_URLS", lambda: ask_each(upstream)))
+        specs.append(outside("vllm", "SLIPSTREAM_UPSTREAM_URLS", lambda: ask_each(upstream), patience))
     else:
         specs.append(vllm_spec(settings, model, ports["vllm"], theirs))
     specs += [
@@ -116,9 +124,9 @@ def plan(home: Home, settings: StackSettings, model: Model) -> tuple[list[ChildS
     return [spec for spec in specs if spec], description
 
 
-def outside(name: str, variable: str, ready: Callable[[], str]) -> ChildSpec:
+def outside(name: str, variable: str, ready: Callable[[], str], seconds: float) -> ChildSpec:
     """A server that somebody else runs: it is asked, not started."""
-    return ChildSpec(name, OUTSIDE.format(variable), ready, start_seconds=20)
+    return ChildSpec(name, OUTSIDE.format(variable), ready, start_seconds=seconds)
 
 
 def ask_each(urls: str) -> str:

@@ -65,7 +65,7 @@ def command(settings: StackSettings, model: Model, port: int) -> list[str]:
         "--model", model.name, "--host", "127.0.0.1", "--port", str(port),
         "--enable-lora", "--max-lora-rank", str(allowed_rank(settings.lora_rank)),
         "--max-loras", str(settings.keep_versions + 1), "--max-cpu-loras", str(2 * (settings.keep_versions + 1)),
-        "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm",
+        "--uvicorn-log-level", "warning", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm",
     ]  # fmt: skip
     if settings.vllm_max_model_len or not has_gpu_build():
         shared += [

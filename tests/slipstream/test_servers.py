@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -32,8 +31,8 @@ def server(home: Home, port: int) -> Supervisor:
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
-    yield free_ports(1)[0]
+def port() -> int:
+    return free_ports(1)[0]
 
 
 def test_postgres_starts_keeps_its_data_and_recovers_from_kill_9(home: Home, port: int) -> None:

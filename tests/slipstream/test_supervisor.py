@@ -68,7 +68,7 @@ def test_a_child_that_ends_at_start_fails_the_stack_with_its_last_lines(make: Ma
     supervisor = make(
         spec("good"), spec("broken", "print('the disk is on fire'); raise SystemExit(3)", ready=lambda: "no")
     )
-    with pytest.raises(ChildFailedError, match="broken ended with exit code 3. Mend it.") as caught:
+    with pytest.raises(ChildFailedError, match=r"broken ended with exit code 3\. Mend it\.") as caught:
         supervisor.start()
     assert caught.value.last_lines == ["the disk is on fire"]
     supervisor.stop()

@@ -60,7 +60,10 @@ def make_trainer(
 
     def make(**changes: Any) -> Trainer:
         settings = settings_of(
-            **({"database_url": database_url, "upstream_urls": replica.url, "trust_log_ratio": 50.0} | changes)
+            **(
+                {"database_url": database_url, "upstream_urls": replica.url, "trust_log_ratio": 50.0}
+                | changes
+            )
         )
         begin_policy(engine, settings.base_model)
         return Trainer(settings, engine, cache, owner=f"test:{new_id()}")

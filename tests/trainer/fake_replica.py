@@ -33,7 +33,10 @@ class FakeReplica:
         if self.is_failing:
             return 503, {"error": {"message": "engine is starting", "code": 503}}
         if path == "/v1/models":
-            return 200, {"object": "list", "data": [{"id": "base"}, *({"id": name} for name in self.adapters)]}
+            return 200, {
+                "object": "list",
+                "data": [{"id": "base"}, *({"id": name} for name in self.adapters)],
+            }
         if path == "/v1/load_lora_adapter":
             return self.load(body["lora_name"], Path(body["lora_path"]))
         if path == "/v1/unload_lora_adapter":

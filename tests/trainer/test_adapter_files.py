@@ -28,7 +28,10 @@ def test_an_adapter_holds_lora_weights_and_nothing_else(model, adapter) -> None:
     assert names == {
         f"base_model.model.model.layers.{layer}.{module}.lora_{half}.weight"
         for layer in range(2)
-        for module in (*(f"self_attn.{m}_proj" for m in "qkvo"), *(f"mlp.{m}_proj" for m in ("gate", "up", "down")))
+        for module in (
+            *(f"self_attn.{m}_proj" for m in "qkvo"),
+            *(f"mlp.{m}_proj" for m in ("gate", "up", "down")),
+        )
         for half in "AB"
     }
 
@@ -81,7 +84,10 @@ def test_what_vllm_cannot_serve_is_refused_before_it_gets_there(adapter, change,
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda t: t | {"base_model.model.model.embed_tokens.weight": torch.zeros(2, 2)}, "not a LoRA weight"),
+        (
+            lambda t: t | {"base_model.model.model.embed_tokens.weight": torch.zeros(2, 2)},
+            "not a LoRA weight",
+        ),
         (lambda t: {k: v * float("nan") for k, v in t.items()}, "not finite"),
         (lambda t: {k: v.half() for k, v in t.items()}, "not float32"),
         (lambda t: {k: v for k, v in t.items() if "lora_A" in k}, "other half"),

@@ -84,7 +84,9 @@ def test_the_head_in_chunks_has_the_gradient_and_entropy_of_plain_softmax() -> N
     torch.testing.assert_close(found_T, plain_TV.gather(1, target_T[:, None])[:, 0])
     torch.testing.assert_close(entropies_T, -(plain_TV.exp() * plain_TV).sum(-1))
     weights_T = torch.randn(700, dtype=torch.float64)
-    (expected,) = torch.autograd.grad((plain_TV.gather(1, target_T[:, None])[:, 0] * weights_T).sum(), hidden_TH)
+    (expected,) = torch.autograd.grad(
+        (plain_TV.gather(1, target_T[:, None])[:, 0] * weights_T).sum(), hidden_TH
+    )
     (found,) = torch.autograd.grad((found_T * weights_T).sum(), hidden_TH)
     torch.testing.assert_close(found, expected)
 

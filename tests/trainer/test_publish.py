@@ -23,7 +23,9 @@ def tick_until(trainer, state: str, engine) -> None:
     raise AssertionError(f"never {state}")
 
 
-def test_i7_live_moves_only_after_every_replica_has_confirmed(engine, make_trainer, tiny_path, replica) -> None:
+def test_i7_live_moves_only_after_every_replica_has_confirmed(
+    engine, make_trainer, tiny_path, replica
+) -> None:
     """I7: all replicas or none."""
     with ExitStack() as stack:
         other = stack.enter_context(running_replica(tiny_path))
@@ -70,7 +72,10 @@ def test_a_replica_that_does_not_prove_the_version_leaves_live_where_it_is(
         replica.serves = "other"
     tick_until(trainer, "failed", engine)
     assert one(engine, "SELECT live_version FROM policies") == 0
-    assert rows(engine, "SELECT version, state FROM policy_versions ORDER BY 1") == [(0, "base"), (1, "failed")]
+    assert rows(engine, "SELECT version, state FROM policy_versions ORDER BY 1") == [
+        (0, "base"),
+        (1, "failed"),
+    ]
     assert replica.url in one(engine, "SELECT reason FROM training_steps")
     assert rows(engine, "SELECT state, reason FROM groups") == [("skipped", "failed")]
     replica.load_error = replica.answers_as = replica.serves = None
@@ -123,8 +128,6 @@ def test_versions_older_than_those_kept_are_unloaded_after_publishing(engine, ma
 
 def test_a_probe_that_answers_with_nan_does_not_pass(tiny_path, replica, monkeypatch) -> None:
     replica.adapters["default@1"] = {name: value.detach() for name, value in replica.model.lora.items()}
-    monkeypatch.setattr(
-        replica.model, "next_token_logprobs", lambda _: torch.full((64,), float("nan"))
-    )
+    monkeypatch.setattr(replica.model, "next_token_logprobs", lambda _: torch.full((64,), float("nan")))
     with Replica(replica.url, 5.0) as client, pytest.raises(ReplicaRefusedError):
         client.probe("default@1", {"prompt_ids": [1, 2], "top": [[0, -1.0]]}, tolerance=0.1)

@@ -103,7 +103,8 @@ def test_the_second_step_continues_from_the_first_with_its_optimizer(engine, mak
     state = json.loads((trainer.settings.checkpoints_root / "default@2" / "state.json").read_text())
     assert (state["optimizer_step"], state["parent_version"]) == (2, 1)
     weights = [
-        (trainer.settings.adapters / f"default@{n}" / "adapter_model.safetensors").read_bytes() for n in (1, 2)
+        (trainer.settings.adapters / f"default@{n}" / "adapter_model.safetensors").read_bytes()
+        for n in (1, 2)
     ]
     assert weights[0] != weights[1]
 
@@ -139,9 +140,15 @@ def test_turns_that_extend_each_other_are_learned_from_as_one_sample(engine, mak
     with engine.begin() as connection:
         for name, reward in (("a", 1.0), ("b", 0.0)):
             first = call(ord(name), 1)
-            who = Attribution(first.attribution.trajectory_id, IdentifiedBy.HEADER, external_id=name, group_key="g")
+            who = Attribution(
+                first.attribution.trajectory_id, IdentifiedBy.HEADER, external_id=name, group_key="g"
+            )
             ids = [*first.prompt_ids, *first.choices[0].completion_ids, 7, 8]
-            messages = [*first.messages, {"role": "assistant", "content": "x"}, {"role": "user", "content": "y"}]
+            messages = [
+                *first.messages,
+                {"role": "assistant", "content": "x"},
+                {"role": "user", "content": "y"},
+            ]
             record_calls(connection, [call(ord(name), 1, attribution=who, messages=first.messages)])
             record_calls(connection, [call(9, 1, attribution=who, messages=messages, prompt_ids=ids)])
             post_reward(connection, "default", RewardPost(name, value=reward))
