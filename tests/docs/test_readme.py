@@ -19,4 +19,3 @@ def test_the_readme_prints_every_example() -> None:
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_printed_query_is_its_file(name: str) -> None:
     assert PRINTED[name].strip() == (ROOT / name).read_text(encoding="utf-8").strip()
-
