@@ -33,7 +33,7 @@ def register() -> None:
 def bgmv_shrink(
     inputs_NI: Tensor, weights_SRI: Tensor, output_NR: Tensor, indices_N: Tensor, scaling: float = 1.0
 ) -> None:
-    """output = scaling * inputs @ A.T of each row's adapter; zero where the index is -1."""
+    """Output = scaling * inputs @ A.T of each row's adapter; zero where the index is -1."""
     rank = weights_SRI.shape[-2]
     inputs_NI = inputs_NI.to(output_NR.dtype)
     output_NR[:, :rank] = 0
