@@ -51,17 +51,9 @@ def run_worker(settings: TrainerSettings) -> None:
 def run_beat(settings: TrainerSettings) -> None:
     """Blocks until SIGTERM. The schedule lives in memory: nothing to corrupt, nothing to clean up."""
     configure_logs("beat", settings.log_level)
-<<<<<<< HEAD
-    beat = create_celery(settings).Beat(
-        loglevel=settings.log_level,
-        scheduler_cls=scheduler_with(settings.health_file),
-        redirect_stdouts=False,
-        quiet=True,
-=======
     scheduler = scheduler_with(settings.health_file)
     beat = create_celery(settings).Beat(
         loglevel=settings.log_level, scheduler_cls=scheduler, redirect_stdouts=False, quiet=True
->>>>>>> compose
     )
     beat.run()
 
