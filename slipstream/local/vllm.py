@@ -88,6 +88,9 @@ def variables(settings: StackSettings, model: Model) -> dict[str, str]:
         return found
     bound = ",".join(str(core) for core in cores(settings))
     found |= {"VLLM_CPU_OMP_THREADS_BIND": bound, "VLLM_CPU_KVCACHE_SPACE": str(settings.vllm_kv_cache_gib)}
+    found["TORCHDYNAMO_DISABLE"] = (
+        "1"  # else the sampler is compiled at the first request for logprobs, with a C++ compiler
+    )
     openmp = Path(sys.prefix) / "lib" / "libiomp5.so"
     return found | ({"LD_PRELOAD": str(openmp)} if openmp.exists() else {})
 
