@@ -5,7 +5,7 @@ from typing import Any
 
 from celery.beat import Scheduler
 
-from trainer.lease import touch
+from trainer.health import touch
 
 
 def scheduler_with(health_file: Path | None) -> type[Scheduler]:
