@@ -18,6 +18,13 @@ from ledger.schema import check_schema
 
 CONNECT_TIMEOUT_SECONDS = 5
 POOL_TIMEOUT_SECONDS = 10
+_NO_CONNECTION = (
+    "08",
+    "28",
+    "3D",
+    "53",
+    "57P",
+)  # SQLSTATE: connection, password, database, resources, shutdown
 _SCHEMES = ("postgres", "postgresql", "postgresql+psycopg")
 
 
@@ -71,10 +78,18 @@ def translated_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError) as error:
+        if not _is_unreachable(error):
+            raise
         reason = str(error.orig).strip().splitlines()[-1:] or ["no answer"]
         raise DatabaseUnreachableError(
             f"{DatabaseUnreachableError.__doc__} Postgres said: {reason[0]}"
         ) from error
+
+
+def _is_unreachable(error: OperationalError | InterfaceError) -> bool:
+    """There is no SQLSTATE where psycopg never got as far as the server."""
+    sqlstate = getattr(error.orig, "sqlstate", None)
+    return sqlstate is None or str(sqlstate).startswith(_NO_CONNECTION)
 
 
 def check_database(connection: Connection) -> None:

@@ -39,7 +39,11 @@ _CONTINUE = text(f"""
     ORDER BY project_id, policy_id, kind, key
     ON CONFLICT DO NOTHING
 """)  # noqa: S608 - a constant
-_TOUCH = text("UPDATE groups SET last_member_at = now() WHERE id = ANY (CAST(:ids AS uuid[]))")
+_TOUCH = text("""
+    UPDATE groups AS g SET last_member_at = now(), size = coalesce(g.size, joined.size)
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:sizes AS integer[])) AS joined (id, size)
+    WHERE g.id = joined.id
+""")
 
 
 def group_key(draft: Draft, window_seconds: int) -> GroupKey:
@@ -76,7 +80,7 @@ def join_groups(connection: Connection, sizes: dict[GroupKey, int | None]) -> di
             rows = list(connection.execute(_LOCK_OPEN, wanted))
         joined |= _by_key(rows)
     if joined:
-        connection.execute(_TOUCH, {"ids": sorted(joined.values())})
+        connection.execute(_TOUCH, {"ids": list(joined.values()), "sizes": [sizes[key] for key in joined]})
     return joined
 
 

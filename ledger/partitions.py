@@ -28,6 +28,9 @@ def partition_name(table: str, month: datetime) -> str:
 
 def ensure_partitions(connection: Connection, now: datetime | None = None) -> list[str]:
     """Make the partitions of the previous, this and the next three months; the names of those that are new."""
+    connection.execute(
+        text("SET LOCAL lock_timeout = '5s'")
+    )  # fail and try again rather than queue all traffic
     connection.execute(text(_LOCK))
     moment = now or datetime.now(UTC)
     return [name for name in _wanted(connection, moment) if name]
@@ -46,6 +49,7 @@ def _ensure_partition(connection: Connection, table: str, month: datetime) -> st
     lower, upper = first_id_at(month), first_id_at(month_start(month, 1))
     bounds = f"id >= '{lower}' AND id < '{upper}'"
     for statement in (
+        f"LOCK TABLE {table}_default IN ACCESS EXCLUSIVE MODE",  # no row may slip in before it is attached
         f"CREATE TABLE {name} (LIKE {table} INCLUDING ALL)",
         f"WITH moved AS (DELETE FROM {table}_default WHERE {bounds} RETURNING *) INSERT INTO {name} SELECT * FROM moved",  # noqa: S608 - names and ids of our own
         f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ('{lower}') TO ('{upper}')",

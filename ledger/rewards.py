@@ -11,18 +11,18 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, Select, insert, select, text
+from sqlalchemy import Connection, insert, select, text
 
 from ledger.early_rewards import lock_early
-from ledger.errors import LedgerError, RewardConflictError, RewardOutOfRangeError
+from ledger.errors import LedgerError, RewardOutOfRangeError
 from ledger.groups import is_group_ready
 from ledger.identifiers import new_id
+from ledger.judgements import same_judgement, same_post
 from ledger.tables import policies, projects, reward_events, trajectories
 from ledger.targets import Judged, canonical, resolve
 from ledger.text import to_name, to_storable, to_storable_text
 from ledger.vocabulary import REWARD_METRIC
 
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 _REWARDS = text("""
     SELECT trajectory_id, avg(value) AS reward FROM v1.rewards
     WHERE trajectory_id = ANY (CAST(:ids AS uuid[])) AND is_counted GROUP BY trajectory_id
@@ -64,7 +64,7 @@ def post_reward(connection: Connection, project: str, post: RewardPost) -> Rewar
         judged = resolve(connection, project_id, post.target, post.choice)
     group_id = _check_range(connection, judged, post)
     event = _event(post, project_id, judged)
-    standing = _same_post(connection, event) or _same_judgement(connection, event)
+    standing = same_post(connection, event) or same_judgement(connection, event)
     if standing is None:
         standing = event
         connection.execute(insert(reward_events).values(event))
@@ -132,61 +132,3 @@ def _event(post: RewardPost, project_id: UUID, judged: Judged | None) -> dict[st
         "idempotency_id": to_name(post.idempotency_id) if post.idempotency_id else None,
         "observed_at": post.observed_at or datetime.now(UTC),
     }
-
-
-def _same_post(connection: Connection, event: dict[str, Any]) -> dict[str, Any] | None:
-    """The event that this idempotency id already made. Raises RewardConflictError if it says something else."""
-    if event["idempotency_id"] is None:
-        return None
-    connection.execute(_LOCK, {"name": f"slipstream:post:{event['project_id']}:{event['idempotency_id']}"})
-    of = reward_events.c
-    found = connection.execute(
-        _events().where(of.project_id == event["project_id"], of.idempotency_id == event["idempotency_id"])
-    ).first()
-    if found is None:
-        return None
-    if not (
-        _is_same(found, event, "metric", "source")
-        and _is_same_content(found, event)
-        and _is_about(found, event)
-    ):
-        raise RewardConflictError
-    return dict(found._mapping)  # noqa: SLF001 - public, despite its underscore
-
-
-def _same_judgement(connection: Connection, event: dict[str, Any]) -> dict[str, Any] | None:
-    """The current judgement if it is equal. Otherwise the event gets an id above it, and will be the current one."""
-    place = event["trajectory_id"], event["exchange_id"] or event["target"] * (event["trajectory_id"] is None)
-    name = ":".join(map(str, (event["project_id"], *place, event["metric"], event["source"])))
-    connection.execute(_LOCK, {"name": f"slipstream:judgement:{name}"})
-    current = connection.execute(_judgements(event).order_by(reward_events.c.id.desc()).limit(1)).first()
-    if current is None:
-        return None
-    if _is_same_content(current, event) and event["idempotency_id"] in (None, current.idempotency_id):
-        return dict(current._mapping)  # noqa: SLF001 - public, despite its underscore
-    event["id"] = max(event["id"], UUID(int=current.id.int + 1))
-    return None
-
-
-def _events() -> Select[tuple[Any, ...]]:
-    return select(*(column for column in reward_events.c if column.name != "created_at"))
-
-
-def _judgements(event: dict[str, Any]) -> Select[tuple[Any, ...]]:
-    of = reward_events.c
-    names = ("project_id", "trajectory_id", "exchange_id", "metric", "source")
-    wanted = _events().where(*(of[name].is_not_distinct_from(event[name]) for name in names))
-    return wanted if event["trajectory_id"] else wanted.where(of.target == event["target"])
-
-
-def _is_same(row: Row[Any], event: dict[str, Any], *names: str) -> bool:
-    return all(getattr(row, name) == event[name] for name in names)
-
-
-def _is_same_content(row: Row[Any], event: dict[str, Any]) -> bool:
-    return _is_same(row, event, "value", "content", "comment", "is_retraction")
-
-
-def _is_about(row: Row[Any], event: dict[str, Any]) -> bool:
-    is_resolved = row.trajectory_id is not None and _is_same(row, event, "trajectory_id", "exchange_id")
-    return row.target == event["target"] or is_resolved

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 ESCAPE = "\x1a"
@@ -31,25 +32,44 @@ def from_storable_text(value: str) -> str:
 
 def to_storable(value: Any) -> Any:
     """A JSON value (keys included) as jsonb can hold it."""
+    return _mapped(value, to_storable_text, _to_storable_leaf)
+
+
+def from_storable(value: Any) -> Any:
+    """The JSON value that `to_storable` was given."""
+    return _mapped(value, from_storable_text, _from_storable_leaf)
+
+
+def _mapped(value: Any, of_key: Callable[[str], str], of_leaf: Callable[[Any], Any]) -> Any:
+    """A copy with every key and leaf mapped. A loop, because a request may be nested deeper than Python recurses."""
+    root = [value]
+    waiting: list[Any] = [root]
+    while waiting:
+        container = waiting.pop()
+        for place in container if isinstance(container, dict) else range(len(container)):
+            item = container[place]
+            if isinstance(item, dict):
+                container[place] = {of_key(key): held for key, held in item.items()}
+                waiting.append(container[place])
+            elif isinstance(item, list):
+                container[place] = list(item)
+                waiting.append(container[place])
+            else:
+                container[place] = of_leaf(item)
+    return root[0]
+
+
+def _to_storable_leaf(value: Any) -> Any:
     if isinstance(value, str):
         return to_storable_text(value)
-    if isinstance(value, dict):
-        return {to_storable_text(key): to_storable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [to_storable(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return ESCAPE + ("NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")
     return value
 
 
-def from_storable(value: Any) -> Any:
-    """The JSON value that `to_storable` was given."""
+def _from_storable_leaf(value: Any) -> Any:
     if isinstance(value, str):
         return _NUMBERS[value] if value in _NUMBERS else from_storable_text(value)
-    if isinstance(value, dict):
-        return {from_storable_text(key): from_storable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [from_storable(item) for item in value]
     return value
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from ledger.database import connect_options, database_address, translated_errors
@@ -22,6 +24,9 @@ from ledger.schema import is_sufficient, read_revision
 
 LOCK_TIMEOUT_SECONDS = 5  # on tables: a migration gives up rather than queue all traffic behind it
 WAIT_SECONDS = 600  # for another starter's migration
+_TABLE_IN_USE = (
+    "a long transaction holds a table that the migration needs: end it (pg_stat_activity), then try again"
+)
 _TRY_LOCK = text("SELECT pg_try_advisory_xact_lock(hashtextextended('slipstream:migrate', 0))")
 
 
@@ -38,7 +43,12 @@ def migrate(database_url: str, revision: str = "head") -> None:
     with translated_errors(), _only_migrator(engine), engine.connect() as connection:
         connection.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'"))
         connection.commit()
-        _move(connection, revision)
+        try:
+            _move(connection, revision)
+        except OperationalError as error:
+            if isinstance(error.orig, LockNotAvailable):
+                raise LedgerError(_TABLE_IN_USE) from error
+            raise
 
 
 def _move(connection: Connection, revision: str) -> None:

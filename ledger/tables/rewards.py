@@ -26,7 +26,7 @@ reward_events = Table(
         "target",
         Text,
         nullable=False,
-        comment="The id as posted: a trajectory id, a reply's id, or the caller's own id.",
+        comment="The id posted, ours in one spelling (#k: choice k): a trajectory id, a reply's id, or the caller's own id.",
     ),
     Column(
         "trajectory_id",

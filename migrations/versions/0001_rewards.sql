@@ -30,7 +30,7 @@ CREATE INDEX ix_reward_events_trajectory_id ON reward_events (trajectory_id, id)
 COMMENT ON TABLE reward_events IS 'One posted judgement each; never updated except to name the trajectory of an early one.';
 COMMENT ON COLUMN reward_events.id IS 'UUIDv7; its time is the partition key.';
 COMMENT ON COLUMN reward_events.project_id IS 'The tenant that posted it.';
-COMMENT ON COLUMN reward_events.target IS 'The id as posted: a trajectory id, a reply''s id, or the caller''s own id.';
+COMMENT ON COLUMN reward_events.target IS 'The id posted, ours in one spelling (#k: choice k): a trajectory id, a reply''s id, or the caller''s own id.';
 COMMENT ON COLUMN reward_events.trajectory_id IS 'The trajectory it judges; NULL while it is early (its row is not visible yet).';
 COMMENT ON COLUMN reward_events.exchange_id IS 'The exchange it judges, where the reply''s id was used.';
 COMMENT ON COLUMN reward_events.metric IS '`reward` counts towards the advantage; other names are stored.';

@@ -33,7 +33,7 @@ JOIN public.projects AS p ON p.id = e.project_id;
 COMMENT ON VIEW v1.rewards IS 'Every reward event, and whether it counts towards its trajectory''s reward.';
 COMMENT ON COLUMN v1.rewards.id IS 'UUIDv7; its time is the partition key.';
 COMMENT ON COLUMN v1.rewards.project IS 'Name of the tenant that posted it.';
-COMMENT ON COLUMN v1.rewards.target IS 'The id as posted: a trajectory id, a reply''s id, or the caller''s own id.';
+COMMENT ON COLUMN v1.rewards.target IS 'The id posted, ours in one spelling (#k: choice k): a trajectory id, a reply''s id, or the caller''s own id.';
 COMMENT ON COLUMN v1.rewards.trajectory_id IS 'The trajectory it judges; NULL while it is early (its row is not visible yet).';
 COMMENT ON COLUMN v1.rewards.exchange_id IS 'The exchange it judges, where the reply''s id was used.';
 COMMENT ON COLUMN v1.rewards.metric IS '`reward` counts towards the advantage; other names are stored.';

@@ -117,3 +117,11 @@ def test_an_empty_answer_has_no_group_but_its_siblings_do(connection: Connection
     a_policy(connection)
     record_calls(connection, [a_call(num_choices=3, choices=[a_choice(0), a_choice(1), a_choice(2, ids=[])])])
     assert [number for _, number in rows(connection, MEMBERS)] == [2]
+
+
+def test_a_size_declared_later_counts(connection: Connection) -> None:
+    a_policy(connection)
+    record_calls(connection, [a_call(group="g")])
+    record_calls(connection, [a_call(attribution=an_attribution(group_key="g", group_size=5))])
+    record_calls(connection, [a_call(attribution=an_attribution(group_key="g", group_size=9))])
+    assert rows(connection, GROUPS) == [("explicit", "g", 0, 5)]

@@ -7,7 +7,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Row, TextClause, text
 
 from ledger.database import check_database, sync_engine
-from ledger.errors import SchemaBehindError
+from ledger.errors import LedgerError, SchemaBehindError
 from ledger.schema import EXPECTED_REVISION, REVISIONS
 from ledger.tables import metadata
 from migrations import migrate, migration_config
@@ -103,3 +103,13 @@ def test_migrate_leaves_a_newer_schema_alone(connection: Connection, database_ur
     connection.commit()
     migrate(database_url)
     assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "9999"
+
+
+def test_a_table_in_use_stops_the_migration_with_a_remedy(
+    connection: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A migration must not queue all traffic behind a lock that it cannot get."""
+    monkeypatch.setattr("migrations.LOCK_TIMEOUT_SECONDS", 0.1)
+    connection.execute(text("LOCK TABLE step_samples"))
+    with pytest.raises(LedgerError, match="pg_stat_activity"):
+        migrate(database_url, "base")

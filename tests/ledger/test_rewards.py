@@ -1,4 +1,6 @@
+import os
 import random
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from ledger.database import sync_engine
 from ledger.errors import ChoiceNeededError, LedgerError, RewardConflictError, RewardOutOfRangeError
 from ledger.identifiers import choice_id, new_call_id
 from ledger.recording import record_calls
@@ -235,3 +238,17 @@ def test_rewards_and_recordings_in_any_interleaving_leave_no_early_event(engine:
     with engine.connect() as connection:
         assert {reason for *_, reason in rows(connection, COUNTED)} == {None}
         assert connection.scalar(text("SELECT count(*) FROM v1.trajectories WHERE reward = 0.5")) == 40
+
+
+def test_a_poster_killed_right_after_its_commit_loses_nothing(engine: Engine, database_url: str) -> None:
+    """I5, B095: what was answered with a 2xx is in Postgres, whatever happens to the process."""
+    with engine.begin() as connection:
+        a_policy(connection)
+    child = os.fork()
+    if child == 0:
+        with sync_engine(database_url).begin() as own:
+            post(own, "x", 0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    with engine.connect() as connection:
+        assert rows(connection, "SELECT target, value FROM reward_events") == [("x", 0.5)]

@@ -40,3 +40,13 @@ def test_postgres_holds_the_storable_form(connection: Connection) -> None:
         text("SELECT CAST(:value AS jsonb)"), {"value": json.dumps(to_storable(value))}
     )
     assert from_storable(stored) == value
+
+
+def test_nesting_deeper_than_python_recurses_is_stored() -> None:
+    value: object = "\x00"
+    for _ in range(5000):
+        value = [{"k": value}]
+    stored, leaf = to_storable(value), "\x1a0000"
+    while isinstance(stored, list):
+        stored = stored[0]["k"]
+    assert stored == leaf
