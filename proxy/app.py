@@ -10,10 +10,10 @@ from functools import partial
 
 import structlog
 from fastapi import FastAPI
-from ledger.spool import Spool
 from starlette.types import Message, Receive, Scope, Send
 
 from ledger.database import async_engine, sync_engine
+from ledger.spool import Spool
 from proxy.body import ClientGoneError, read_headers
 from proxy.chat import ENDPOINT, answer_chat
 from proxy.errors import ProxyError, send_error
@@ -76,7 +76,13 @@ class Application:
         place = place_of(scope["path"])
         if place.route != ENDPOINT:
             read_headers(scope["headers"], self._settings)  # for its limit
-            inner = {**scope, "path": place.route, "raw_path": place.route.encode(), "root_path": ""}
+            inner = {
+                **scope,
+                "asked_path": scope["path"],
+                "path": place.route,
+                "raw_path": place.route.encode(),
+                "root_path": "",
+            }
             await self._management(inner, receive, send)
         elif scope["method"] != "POST":
             raise unknown_route(scope["method"], place.route, 405)

@@ -1,5 +1,6 @@
 """Every route but the data plane: models, rewards, reading, operating. Plain FastAPI, in OpenAI's envelope."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -8,7 +9,6 @@ import structlog
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from ledger.rewards import post_reward
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from ledger import reading
 from ledger.errors import DatabaseUnreachableError, RewardRefusedError
+from ledger.rewards import post_reward
 from ledger.vocabulary import DEFAULT_PROJECT
 from proxy.body import read_body, read_headers
 from proxy.errors import (
@@ -84,34 +85,39 @@ def _text(value: object | None) -> str | None:
 
 
 def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
-    @app.get("/v1/trajectories")
-    async def trajectories(limit: Limit = 20, after: str | None = None) -> dict[str, Any]:
+    async def read(question: Callable[..., Any], *arguments: Any) -> Any:
         async with _transaction(engine) as connection:
-            rows = await connection.run_sync(reading.list_trajectories, DEFAULT_PROJECT, limit, after)
-        return {"object": "list", "data": rows}
+            return await connection.run_sync(question, DEFAULT_PROJECT, *arguments)
+
+    @app.get("/v1/trajectories")
+    async def trajectories(limit: Limit = 20, after: str | None = None) -> Response:
+        return _list(await read(reading.list_trajectories, limit, after))
 
     @app.get("/v1/trajectories/{trajectory_id:path}")
-    async def trajectory(trajectory_id: str) -> dict[str, Any]:
-        async with _transaction(engine) as connection:
-            row = await connection.run_sync(reading.read_trajectory, DEFAULT_PROJECT, trajectory_id)
+    async def trajectory(trajectory_id: str) -> Response:
+        row = await read(reading.read_trajectory, trajectory_id)
         if row is None:
             raise NotFoundError(
                 f"There is no trajectory '{trajectory_id}' (yet): its row appears within a second of the reply."
             )
-        found: dict[str, Any] = row
-        return found
+        return _json(row)
 
     @app.get("/v1/steps")
-    async def steps(limit: Limit = 20) -> dict[str, Any]:
-        async with _transaction(engine) as connection:
-            rows = await connection.run_sync(reading.list_steps, DEFAULT_PROJECT, limit)
-        return {"object": "list", "data": rows}
+    async def steps(limit: Limit = 20) -> Response:
+        return _list(await read(reading.list_steps, limit))
 
     @app.get("/v1/versions")
-    async def versions() -> dict[str, Any]:
-        async with _transaction(engine) as connection:
-            rows = await connection.run_sync(reading.list_versions, DEFAULT_PROJECT)
-        return {"object": "list", "data": rows}
+    async def versions() -> Response:
+        return _list(await read(reading.list_versions))
+
+
+def _list(rows: list[dict[str, Any]]) -> Response:
+    return _json({"object": "list", "data": rows})
+
+
+def _json(body: dict[str, Any]) -> Response:
+    """Escaped to ASCII: text of callers may hold lone surrogates, which UTF-8 cannot."""
+    return Response(json.dumps(body), media_type="application/json")
 
 
 def _add_operating(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:
@@ -168,7 +174,9 @@ def _invalid_parameter(_: Request, error: RequestValidationError) -> ProxyError:
 
 
 def _unknown_route(request: Request, error: HTTPException) -> ProxyError:
-    return unknown_route(request.method, request.scope["path"], error.status_code, dict(error.headers or {}))
+    return unknown_route(
+        request.method, request.scope["asked_path"], error.status_code, dict(error.headers or {})
+    )
 
 
 def unknown_route(

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import structlog
 from sqlalchemy import Engine
-from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from ledger.codec import encode_call
-from ledger.errors import DatabaseUnreachableError, LedgerError, SchemaBehindError
+from ledger.errors import DatabaseUnreachableError, SchemaBehindError
 from ledger.recording import record_calls
 from ledger.records import CallRecord
 from ledger.spool import Spool
@@ -27,8 +28,17 @@ _MAX_RECORDS = 200
 _IDLE_SECONDS = 1.0
 _FIRST_WAIT_SECONDS = 0.1
 _LONGEST_WAIT_SECONDS = 5.0
-# What a record itself can be guilty of. Everything else (no server, no schema, a deadlock) is tried again.
-_REFUSALS = (DataError, IntegrityError, LedgerError, ValueError, TypeError, KeyError)
+# What no record is guilty of (no server, no schema, a deadlock): tried again. Anything else is a record's own fault.
+_TRY_AGAIN = (
+    DatabaseUnreachableError,
+    SchemaBehindError,
+    OperationalError,
+    InterfaceError,
+    InternalError,
+    ProgrammingError,
+    PoolTimeoutError,
+    OSError,
+)
 
 
 class Writer:
@@ -68,7 +78,7 @@ class Writer:
                     adopt_at = time.monotonic() + self._adopt_seconds
                 while self._write_batch():
                     wait_seconds = _FIRST_WAIT_SECONDS
-            except (SQLAlchemyError, LedgerError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - this thread ends only when it is told to
                 self._metrics.commit_failures.inc()
                 log.warning("commit_failed", error=type(error).__name__, wait_seconds=wait_seconds)
                 if is_last:
@@ -100,9 +110,9 @@ class Writer:
     def _write(self, records: Sequence[CallRecord]) -> None:
         try:
             self._commit(records)
-        except (DatabaseUnreachableError, SchemaBehindError):
+        except _TRY_AGAIN:
             raise
-        except _REFUSALS as error:
+        except Exception as error:  # noqa: BLE001 - one poisonous record must not hold up the others
             if len(records) > 1:
                 for record in records:  # find the guilty one; the others are written
                     self._write([record])

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
+from ledger.database import database_address, sync_engine
+from tests.conftest import drop_database, new_database
 from tests.fakes.vllm import FakeVllm, running_fake_vllm
 from tests.proxy.running import RunningProxy, running_proxy, settings_for
 
@@ -39,3 +41,18 @@ def start_proxy(database_url: str, engine: Engine, vllm: FakeVllm, tmp_path: Pat
 @pytest.fixture
 def proxy(start_proxy: StartProxy) -> RunningProxy:
     return start_proxy()
+
+
+@pytest.fixture(scope="session")
+def shared_proxy(
+    administrator: Connection, template_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningProxy]:
+    """One proxy for all tests that look at nothing but replies."""
+    url = new_database(administrator, str(database_address(template_url).database))
+    engine = sync_engine(url)
+    with running_fake_vllm() as fake:
+        given = settings_for(url, fake.url, tmp_path_factory.mktemp("shared"))
+        with running_proxy(given, engine) as proxy:
+            yield proxy
+    engine.dispose()
+    drop_database(administrator, url)

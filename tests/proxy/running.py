@@ -111,12 +111,8 @@ def free_port() -> int:
         return port
 
 
-@contextmanager
-def proxy_process(
-    settings: ProxySettings, engine: Engine
-) -> Iterator[tuple[RunningProxy, subprocess.Popen[bytes]]]:
-    """The same as a process of its own, configured by environment alone."""
-    port = free_port()
+def start_process(settings: ProxySettings, port: int) -> "subprocess.Popen[bytes]":
+    """A proxy as a process of its own, configured by environment alone."""
     environment = {
         "DATABASE_URL": settings.database_url.get_secret_value(),
         "SLIPSTREAM_UPSTREAM_URLS": settings.upstream_urls,
@@ -125,10 +121,21 @@ def proxy_process(
         "SLIPSTREAM_SPOOL": str(settings.spool),
         "SLIPSTREAM_PORT": str(port),
         "SLIPSTREAM_WATCH_SECONDS": "0.1",
-        "SLIPSTREAM_ADOPT_SECONDS": str(settings.adopt_seconds),
+        "SLIPSTREAM_DATABASE_WAIT_SECONDS": str(settings.database_wait_seconds),
     }
     code = "from proxy.server import serve; from proxy.settings import ProxySettings; serve(ProxySettings())"
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **environment})
+    return subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **environment}, stderr=subprocess.PIPE
+    )
+
+
+@contextmanager
+def proxy_process(
+    settings: ProxySettings, engine: Engine
+) -> Iterator[tuple[RunningProxy, "subprocess.Popen[bytes]"]]:
+    """Ready when entered; ended by SIGTERM, if it still lives."""
+    port = free_port()
+    process = start_process(settings, port)
     url = f"http://127.0.0.1:{port}"
     try:
         with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
@@ -137,7 +144,7 @@ def proxy_process(
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.communicate(timeout=20)
 
 
 def is_ready(client: httpx.Client) -> bool:

@@ -13,7 +13,15 @@ from sqlalchemy import Connection, Engine, text
 from ledger.database import database_address
 from tests.fakes.vllm import FakeVllm
 from tests.proxy.conftest import StartProxy
-from tests.proxy.running import RunningProxy, eventually, proxy_process, running_proxy, settings_for
+from tests.proxy.running import (
+    RunningProxy,
+    eventually,
+    free_port,
+    proxy_process,
+    running_proxy,
+    settings_for,
+    start_process,
+)
 
 
 def test_i4_kill_9_loses_no_answered_call_and_leaves_running_ones_as_interrupted(
@@ -38,7 +46,7 @@ def test_i4_kill_9_loses_no_answered_call_and_leaves_running_ones_as_interrupted
         assert {row.request_id for row in rows if row.status == "completed"} == answered
         [interrupted] = [row for row in rows if row.status == "interrupted"]
         assert interrupted.untrainable_reason == "interrupted"
-        assert proxy.metric("slipstream_adopted_total") == 7
+        eventually(lambda: proxy.metric("slipstream_adopted_total") == 7)
         proxy.chat()
         proxy.exchanges(8)
 
@@ -133,12 +141,24 @@ def test_i10_a_record_that_postgres_refuses_is_set_aside_and_holds_up_no_other(
     assert len(list((tmp_path / "spool" / "rejected").glob("*.json"))) == 1
 
 
-def test_a_missing_database_or_schema_stops_the_start_with_one_sentence(
-    empty_database_url: str, vllm: FakeVllm, tmp_path: Path, engine: Engine
+@pytest.mark.parametrize("fault", ["schema", "server", "spool"])
+def test_a_start_that_cannot_work_says_one_sentence_and_exits(
+    empty_database_url: str, database_url: str, tmp_path: Path, fault: str
 ) -> None:
-    settings = settings_for(empty_database_url, vllm.url, tmp_path, database_wait_seconds=0)
-    with pytest.raises(AssertionError), running_proxy(settings, engine):
-        pass
+    expected = {"schema": "slipstream migrate", "server": "DATABASE_URL", "spool": "SLIPSTREAM_SPOOL"}[fault]
+    url = {
+        "schema": empty_database_url,
+        "server": "postgresql://nobody@127.0.0.1:1/x",
+        "spool": database_url,
+    }[fault]
+    (tmp_path / "file").touch()
+    spool = tmp_path / "file" / "spool" if fault == "spool" else tmp_path / "spool"
+    settings = settings_for(url, "http://127.0.0.1:1", tmp_path, spool=spool, database_wait_seconds=0)
+    process = start_process(settings, free_port())
+    _, output = process.communicate(timeout=60)
+    assert process.returncode not in {0, None}
+    assert expected in output.decode()
+    assert "Traceback" not in output.decode()
 
 
 def test_a_hundred_calls_at_once_are_a_hundred_rows(proxy: RunningProxy) -> None:

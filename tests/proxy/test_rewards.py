@@ -1,5 +1,6 @@
 """POST /v1/trajectories/{id}/reward: strict, idempotent, durable when answered."""
 
+import json
 from typing import Any
 
 import httpx
@@ -77,14 +78,18 @@ def test_a_reward_on_several_choices_says_which(proxy: RunningProxy) -> None:
     ],
 )
 def test_wrong_rewards_are_refused_with_the_field_named(
-    proxy: RunningProxy, raw: bytes, status: int, param: str | None
+    shared_proxy: RunningProxy, raw: bytes, status: int, param: str | None
 ) -> None:
     """B085 B131"""
-    proxy.chat(headers={"X-Trajectory-Id": "t"})
-    proxy.exchanges()
-    response = proxy.client.post("/v1/trajectories/t/reward", content=raw)
+    name = "wrong-rewards"
+    if not shared_proxy.rows("SELECT 1 FROM trajectories WHERE external_id = :name", name=name):
+        shared_proxy.chat(headers={"X-Trajectory-Id": name})
+        eventually(
+            lambda: shared_proxy.rows("SELECT 1 FROM trajectories WHERE external_id = :name", name=name)
+        )
+    response = shared_proxy.client.post(f"/v1/trajectories/{name}/reward", content=raw)
     assert (response.status_code, response.json()["error"]["param"]) == (status, param)
-    assert not proxy.rows("SELECT 1 FROM reward_events")
+    assert not shared_proxy.rows("SELECT 1 FROM reward_events WHERE target = :name", name=name)
 
 
 def test_comments_and_remarks_keep_any_text(proxy: RunningProxy) -> None:
@@ -96,12 +101,17 @@ def test_comments_and_remarks_keep_any_text(proxy: RunningProxy) -> None:
 
 
 def test_what_the_ledger_holds_can_be_read(proxy: RunningProxy) -> None:
-    proxy.chat(headers={"X-Trajectory-Id": "t"})
+    raw = (
+        b'{"messages":[{"role":"user","content":"\\ud83d \\u0000"}],"metadata":{"trajectory_id":"t","x":NaN}}'
+    )
+    assert proxy.client.post("/v1/chat/completions", content=raw).status_code == 200  # B081 B084
     proxy.exchanges()
     for path in ("/v1/trajectories", "/v1/steps", "/v1/versions", "/v1/trajectories?limit=5"):
         response = proxy.client.get(path)
         assert (response.status_code, response.json()["object"]) == (200, "list")
-    assert proxy.client.get("/v1/trajectories/t").status_code == 200
+    assert json.loads(proxy.client.get("/v1/trajectories/t").content)["exchanges"][0]["messages"] == [
+        {"role": "user", "content": "\ud83d \x00"}
+    ]
     assert proxy.client.get("/v1/trajectories/unknown").json()["error"]["code"] == "not_found"
     assert proxy.client.get("/v1/trajectories?limit=x").json()["error"]["param"] == "limit"
 
@@ -116,7 +126,7 @@ def test_a_complete_group_nudges_the_trainer(start_proxy: StartProxy, valkey_url
         assert post(proxy, reply.json()["id"], reward=choice, choice=choice).status_code == 200
     with valkey.from_url(valkey_url) as client:
         eventually(lambda: client.llen("training"))
-    assert proxy.metric("slipstream_nudges_total") == 1
+    eventually(lambda: proxy.metric("slipstream_nudges_total") == 1)
 
 
 def test_a_nudge_that_fails_is_counted_and_nothing_else(start_proxy: StartProxy) -> None:
