@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from uuid import UUID
 
-from ledger.conversation import WholeExchange, whole_exchanges
-from ledger.rewards import trajectory_rewards
 from sqlalchemy import Connection, insert, text
 
+from ledger.conversation import WholeExchange, whole_exchanges
+from ledger.rewards import trajectory_rewards
 from ledger.tables import step_samples
 from ledger.vocabulary import GroupKind
 from trainer.claim import Step

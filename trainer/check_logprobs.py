@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import torch
-from ledger.conversation import WholeExchange, whole_exchanges
 from sqlalchemy import Connection, text
 
+from ledger.conversation import WholeExchange, whole_exchanges
 from ledger.policies import Policy, ensure_policy
 from trainer.checkpoint import read_parent
 from trainer.grpo.packing import pack

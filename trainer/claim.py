@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from ledger.groups import ReadyGroup, ready_groups
 from sqlalchemy import Connection, Row, text
 
+from ledger.groups import ReadyGroup, ready_groups
 from ledger.identifiers import new_id
 from ledger.policies import Policy
 from ledger.vocabulary import ACTIVE_STEP_STATES, StepState
@@ -31,9 +31,7 @@ TAKE_OVER = text(
     " lease_expires_at = clock_timestamp() + make_interval(secs => :lease_seconds), updated_at = clock_timestamp()"
     f" WHERE id = :id RETURNING {_COLUMNS}"
 )
-HAS_ACTIVE = text(
-    f"SELECT 1 FROM training_steps WHERE policy_id = :policy_id AND state IN ({_ACTIVE})"
-)
+HAS_ACTIVE = text(f"SELECT 1 FROM training_steps WHERE policy_id = :policy_id AND state IN ({_ACTIVE})")
 # `failed` before `saved` frees its number, unless its adapter got a name on disk (see next_version).
 HIGHEST = text(
     "SELECT greatest((SELECT coalesce(max(version), 0) FROM policy_versions WHERE policy_id = :policy_id),"

@@ -151,9 +151,10 @@ class PolicyModel:
 
 def lora_config(shape: LoraShape) -> LoraConfig:
     """All linear layers but the head; no bias, no DoRA, no modules_to_save: vLLM loads nothing else (B150, B151)."""
+    alpha: Any = int(shape.alpha) if shape.alpha.is_integer() else shape.alpha  # 16, as peft itself writes it
     return LoraConfig(
         r=shape.rank,
-        lora_alpha=shape.alpha,  # type: ignore[arg-type]  # a float is fine, and written as such
+        lora_alpha=alpha,
         lora_dropout=0.0,
         bias="none",
         task_type="CAUSAL_LM",

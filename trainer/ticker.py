@@ -31,8 +31,8 @@ class Ticker:
             return False
         try:
             self._run()
-        except Exception as error:  # noqa: BLE001 - a tick must not end the worker
-            logger.error("tick_failed", exc_info=error)
+        except Exception:
+            logger.exception("tick_failed")
         finally:
             self.ticked_at = monotonic()
             touch(self._settings.health_file)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from ledger.conversation import WholeExchange
-
 from ledger.vocabulary import BaselineKind, GroupKind, Reason
 from trainer.grpo.advantages import MIN_MEMBERS, baseline_for, group_advantages
 from trainer.grpo.samples import Turn, turn_defect
@@ -80,7 +79,7 @@ def judge_group(
 def exchange_defect(exchange: WholeExchange, parent_version: int, settings: TrainerSettings) -> Reason | None:
     """Why this exchange cannot be learned from, whatever its reward; None = it can."""
     if not exchange.is_trainable:
-        return Reason(exchange.untrainable_reason)
+        return Reason(str(exchange.untrainable_reason))
     if abs(parent_version - exchange.version) > settings.max_staleness:
         return Reason.TOO_STALE
     return turn_defect(as_turn(exchange, 0.0), settings.sample_max_tokens)

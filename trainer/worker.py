@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from ledger.database import check_database, sync_engine, translated_errors
 from ledger.logs import configure_logs
 from ledger.partitions import ensure_partitions
+from ledger.policies import ensure_policy
 from trainer.beat import scheduler_with
 from trainer.celery_app import PARTITIONS, QUEUE, TICK, create_celery
 from trainer.settings import TrainerSettings
@@ -26,12 +27,15 @@ logger = structlog.get_logger()
 
 
 def run_worker(settings: TrainerSettings) -> None:
-    """Blocks until SIGTERM. Raises LedgerError at once if the database cannot be used."""
+    """Blocks until SIGTERM. Raises LedgerError at once if the database, or another base model
+    under the policy's name, makes work impossible.
+    """
     configure_logs("worker", settings.log_level)
     engine = sync_engine(settings.database_url)
     with translated_errors(), engine.begin() as connection:
         check_database(connection)
         ensure_partitions(connection)
+        ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
     be_polite(settings)
     ticker = make_ticker(settings, engine)
     app = create_celery(settings)
@@ -60,7 +64,7 @@ def make_ticker(settings: TrainerSettings, engine: Engine) -> Ticker:
     from trainer.model_cache import ModelCache
     from trainer.step import Trainer, tick
 
-    transformers_logging.disable_progress_bar()  # a log is no place for one
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a log is no place for one
     trainer = Trainer(settings, engine, ModelCache(), owner_name(), is_stopping)
     return Ticker(settings, lambda: tick(trainer))
 
@@ -85,8 +89,12 @@ def worker_arguments(settings: TrainerSettings) -> list[str]:
 
 
 def be_polite(settings: TrainerSettings) -> None:
-    """Serving comes first: a lower priority, and no more threads than allowed."""
+    """Serving comes first: a lower priority, no more threads than allowed, and none that spins while it waits.
+
+    Call it before torch is imported: its thread pool reads OMP_WAIT_POLICY once.
+    """
     os.nice(settings.niceness)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if settings.threads:
         import torch
 

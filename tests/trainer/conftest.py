@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings as hypothesis_settings
 from sqlalchemy import Engine
 
 from ledger.identifiers import new_id
@@ -16,6 +17,10 @@ from trainer.model_cache import ModelCache
 from trainer.policy_model import LoraShape, PolicyModel
 from trainer.settings import TrainerSettings
 from trainer.step import Trainer
+
+# A busy machine is no failure of a law; fewer examples of what runs torch each time.
+hypothesis_settings.register_profile("trainer", deadline=None, max_examples=50)
+hypothesis_settings.load_profile("trainer")
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from trainer.policy_model import lora_config
 
 
 @pytest.fixture
-def adapter(model, tmp_path):
+def adapter(model, tmp_path) -> Path:
     final = tmp_path / "adapters" / "default@1"
     write_directory(final, adapter_files(model, "/models/base"), "mark")
     return final

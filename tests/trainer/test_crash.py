@@ -38,7 +38,10 @@ def undisturbed() -> dict[str, str]:
 def check_finished_once(engine, trainer) -> None:
     assert rows(engine, "SELECT version, state FROM training_steps") == [(1, "published")]
     assert rows(engine, "SELECT state, count(*) FROM groups GROUP BY 1") == [("trained", 2)]
-    assert rows(engine, "SELECT version, state FROM policy_versions ORDER BY 1") == [(0, "base"), (1, "published")]
+    assert rows(engine, "SELECT version, state FROM policy_versions ORDER BY 1") == [
+        (0, "base"),
+        (1, "published"),
+    ]
     assert one(engine, "SELECT live_version FROM policies") == 1
     assert one(engine, "SELECT count(*) FROM step_samples WHERE is_used") == 5
     assert one(engine, "SELECT adapter_sha256 FROM policy_versions WHERE version = 1") == digest(trainer)
@@ -71,7 +74,9 @@ def test_i9_a_step_killed_anywhere_ends_in_the_same_bytes(engine, make_trainer, 
     assert digest(trainer) == undisturbed.setdefault("digest", digest(trainer))
 
 
-def test_i9_a_reward_that_changes_between_two_attempts_changes_nothing(engine, make_trainer, undisturbed) -> None:
+def test_i9_a_reward_that_changes_between_two_attempts_changes_nothing(
+    engine, make_trainer, undisturbed
+) -> None:
     """I9: the inputs are frozen when the samples are built."""
     from ledger.rewards import RewardPost, post_reward
 

@@ -12,10 +12,10 @@ from trainer.grpo.head import token_logprobs
 from trainer.grpo.loss import NotFiniteError, row_loss
 from trainer.grpo.loss_settings import LossKind, LossSettings
 from trainer.grpo.packing import PackedRow, pack
-from trainer.grpo.samples import merge_turns
+from trainer.grpo.samples import Turn, merge_turns
 
 
-def row_of(*turns) -> PackedRow:
+def row_of(*turns: Turn) -> PackedRow:
     (row,) = pack([sample for made in turns for sample in merge_turns([made])], 10_000)
     return row
 

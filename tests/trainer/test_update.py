@@ -1,5 +1,7 @@
 """One optimizer step: what moves the weights, what must not, and what stops before them."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -14,7 +16,7 @@ def bytes_of(model: PolicyModel) -> dict[str, bytes]:
     return {name: tensor.numpy().tobytes() for name, tensor in model.adapter_state().items()}
 
 
-def learn(model: PolicyModel, settings, samples, optimizer_step: int = 1):
+def learn(model: PolicyModel, settings, samples, optimizer_step: int = 1) -> dict[str, Any]:
     return update(model, samples, settings, optimizer_step=optimizer_step)
 
 
@@ -73,7 +75,7 @@ def test_a_logprob_that_is_not_finite_stops_before_the_optimizer(model, settings
     model.reset(None, None)
     before = bytes_of(model)
     samples = merge_turns([turn(9, [5], [7], sampling_logprob=float("nan"))])
-    with pytest.raises(BatchError, match="is not finite|not finite"):
+    with pytest.raises(BatchError, match="not finite"):
         learn(model, settings_of(), samples)
     assert bytes_of(model) == before
 
