@@ -1,7 +1,6 @@
 """Slipstream's own processes as children of the stack: each is `slipstream NAME`, configured by environment alone."""
 
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -35,20 +34,25 @@ def proxy_spec(settings: StackSettings, environment: Mapping[str, str]) -> Child
 def worker_spec(
     settings: StackSettings, environment: Mapping[str, str], ping: Callable[[], str]
 ) -> ChildSpec:
-    """Passive waiting, beside the worker's own low priority: an answer never waits for a gradient."""
+    """Ready when it answers a ping, or when it works already: a step that it took over keeps it from answering.
+
+    Passive waiting, beside the worker's own low priority: an answer never waits for a gradient.
+    """
     own = {"OMP_WAIT_POLICY": "PASSIVE"}
+    health = Path(environment["SLIPSTREAM_WORKER_HEALTH_FILE"])
     return ChildSpec(
-        "worker", REMEDY, ping, command("worker"), {**own, **environment}, after=("migrate", "valkey", "vllm"),
-        grace_seconds=10, start_seconds=settings.start_seconds,
+        "worker", REMEDY, lambda: "" if health.exists() else ping(), command("worker"), {**own, **environment},
+        after=("migrate", "valkey", "vllm"), before=lambda: health.unlink(missing_ok=True), grace_seconds=10,
+        start_seconds=settings.start_seconds,
     )  # fmt: skip
 
 
 def beat_spec(settings: StackSettings, environment: Mapping[str, str]) -> ChildSpec:
     """Ready when a tick ran: the worker touches the health file at each (B103)."""
-    health, begun_at = Path(environment["SLIPSTREAM_WORKER_HEALTH_FILE"]), time.time()
+    health = Path(environment["SLIPSTREAM_WORKER_HEALTH_FILE"])
 
     def ready() -> str:
-        return "" if health.exists() and health.stat().st_mtime > begun_at else "no tick ran yet"
+        return "" if health.exists() else "no tick ran yet"
 
     return ChildSpec(
         "beat", REMEDY, ready, command=command("beat"), environment=environment, after=("worker",), grace_seconds=5,

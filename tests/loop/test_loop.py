@@ -10,7 +10,8 @@ import pytest
 from tests.loop.lessons import give_lesson
 from tests.loop.stack import ROOT, Stack, wait_for
 
-STEP_SECONDS = 120
+STEP_SECONDS = 240
+STREAM_SECONDS = 30
 
 
 def ask(stack: Stack) -> str:
@@ -18,6 +19,18 @@ def ask(stack: Stack) -> str:
         model="gpt-4o-mini", messages=[{"role": "user", "content": "Say hello."}], max_tokens=4
     )
     return reply.model
+
+
+def tokens_in(stack: Stack, seconds: float) -> int:
+    """About how many tokens a stream gets in so long, on this machine as busy as it is."""
+    begun_at = time.monotonic()
+    stack.client().chat.completions.create(
+        model="gpt-4o-mini",
+        messages=[{"role": "user", "content": "Count."}],
+        max_tokens=24,
+        extra_body={"ignore_eos": True},
+    )
+    return min(700, max(60, int(24 * seconds / (time.monotonic() - begun_at))))
 
 
 def test_rewarded_calls_make_a_version_and_the_next_call_is_answered_by_it(stack: Stack) -> None:
@@ -30,25 +43,30 @@ def test_rewarded_calls_make_a_version_and_the_next_call_is_answered_by_it(stack
 def test_a_stream_that_is_open_during_a_step_and_a_hot_load_ends_normally(stack: Stack) -> None:
     """I8: serving never stops for training or publishing."""
     before = stack.live_version()
-    give_lesson(stack)
-    went_live_at: list[float] = []
+    max_tokens = tokens_in(stack, STREAM_SECONDS)
+    is_live = threading.Event()
 
-    def watch() -> None:
+    def learn() -> None:
+        give_lesson(stack, num_choices=2, max_tokens=4)
         wait_for(lambda: stack.live_version() == before + 1, STEP_SECONDS, "the next version is live")
-        went_live_at.append(time.monotonic())
+        is_live.set()
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
     stream = stack.client().chat.completions.create(
-        model="gpt-4o-mini", messages=[{"role": "user", "content": "Tell me a long story."}], stream=True,
-        max_tokens=700, extra_body={"ignore_eos": True},
-    )  # fmt: skip
+        model="gpt-4o-mini",
+        messages=[{"role": "user", "content": "Tell me a long story."}],
+        stream=True,
+        max_tokens=max_tokens,
+        extra_body={"ignore_eos": True},
+    )
+    learner = threading.Thread(target=learn)
     finish_reason, models, num_after = None, set(), 0
-    for chunk in stream:
+    for num_chunks, chunk in enumerate(stream):
+        if num_chunks == 1:
+            learner.start()
         models.add(chunk.model)
-        num_after += bool(went_live_at)
+        num_after += is_live.is_set()
         finish_reason = chunk.choices[0].finish_reason if chunk.choices else finish_reason
-    watcher.join(STEP_SECONDS)
+    learner.join(STEP_SECONDS)
     assert (finish_reason, models) == ("length", {f"default@{before}"})
     assert num_after > 10, "the stream ended before the next version was live"
 
@@ -56,9 +74,9 @@ def test_a_stream_that_is_open_during_a_step_and_a_hot_load_ends_normally(stack:
 def test_every_exchange_names_the_version_that_vllm_reported(stack: Stack) -> None:
     """I2: the version stamped at dispatch is the adapter in vLLM's reply."""
     num_written = "SELECT count(*) FROM v1.exchanges WHERE status = 'completed'"
-    wait_for(lambda: stack.rows(num_written)[0][0] >= 19, 20, "the rows are written")
+    wait_for(lambda: stack.rows(num_written)[0][0] > 12, 30, "the rows are written")
     found = set(stack.rows("SELECT version, answered_model FROM v1.exchanges WHERE status = 'completed'"))
-    assert {version for version, _ in found} == {0, 1, 2} or {version for version, _ in found} == {0, 1}
+    assert {version for version, _ in found} >= {0, 1}
     for version, answered in found:
         assert answered == (f"default@{version}" if version else str(stack.model))
 
@@ -70,7 +88,7 @@ def test_recorded_logprobs_agree_with_the_trainers(stack: Stack) -> None:
     figures = findings["logprobs"]["figures"]
     assert result.returncode == 0, result.stdout
     assert figures["versions"][:2] == [0, 1]
-    assert figures["num_tokens"] > 60
+    assert figures["num_tokens"] > 50
     assert figures["mean_difference"] < 1e-3
 
 

@@ -1,32 +1,32 @@
 """What the loop survives: kill -9 of the worker in a step, kill -9 of vLLM, Ctrl-C, and a second start."""
 
 import time
+from pathlib import Path
 
 import openai
 import psutil
 
+from slipstream.local.home import Home
+from slipstream.local.recovery import marked
 from tests.loop.lessons import give_lesson
 from tests.loop.stack import Stack, wait_for
 from tests.loop.test_loop import STEP_SECONDS, ask
 
-RUNNING = "SELECT version, state FROM training_steps WHERE state IN ('claimed', 'built', 'updated')"
+RUNNING = "SELECT version FROM training_steps WHERE state IN ('claimed', 'built', 'updated')"
+UNFINISHED = "SELECT version FROM training_steps WHERE finished_at IS NULL"
 
 
 def test_a_step_whose_worker_is_killed_is_finished_once_by_the_next_tick(stack: Stack) -> None:
     """I6, I9: kill -9 in the middle of a step; another worker finishes the same step."""
     before = stack.live_version()
-    give_lesson(stack, num_groups=4, num_choices=8, max_tokens=24)
-    wait_for(lambda: stack.rows(RUNNING), 60, "a step runs")
+    give_lesson(stack, num_groups=4, num_choices=4, max_tokens=24)
+    ((killed,),) = wait_for(lambda: stack.rows(RUNNING), 60, "a step runs")
     stack.child("worker").kill()
-    wait_for(lambda: stack.live_version() > before, STEP_SECONDS, "the step was finished")
-    wait_for(lambda: not stack.rows(RUNNING), STEP_SECONDS, "nothing is left running")
-    published = stack.rows(
-        f"SELECT version, count(*) FROM training_steps WHERE version > {before} GROUP BY version"
-    )
-    assert [count for _, count in published] == [1] * (stack.live_version() - before)
-    assert stack.rows(
-        f"SELECT attempt > 1 OR fencing_token > 1 FROM training_steps WHERE version = {before + 1}"
-    ) == [(True,)]
+    wait_for(lambda: not stack.rows(UNFINISHED), STEP_SECONDS, "the step was finished")
+    steps = stack.rows(f"SELECT version, state FROM training_steps WHERE version > {before} ORDER BY version")
+    assert steps == [(before + 1 + n, "published") for n in range(len(steps))]
+    assert stack.rows(f"SELECT attempt FROM training_steps WHERE version = {killed}") == [(2,)]
+    assert stack.live_version() == steps[-1][0] >= killed
     twice = "SELECT exchange_id FROM step_samples WHERE is_used GROUP BY exchange_id HAVING count(*) > 1"
     assert stack.rows(twice) == []
 
@@ -62,3 +62,23 @@ def test_ctrl_c_leaves_no_process_and_a_second_up_resumes_the_same_version(stack
     assert ask(stack) == f"default@{live}"
     give_lesson(stack)
     wait_for(lambda: stack.live_version() == live + 1, STEP_SECONDS, "learning goes on")
+
+
+def test_down_stops_the_stack_from_elsewhere(stack: Stack) -> None:
+    everything = stack.everything()
+    assert stack.slipstream("down").returncode == 0
+    assert stack.process.wait(10) == 0
+    assert not any(p.is_running() for p in everything)
+
+
+def test_a_vllm_that_dies_at_start_is_one_sentence_with_its_last_lines_and_nothing_is_left(
+    test_model: Path, tmp_path: Path
+) -> None:
+    broken = Stack(tmp_path, test_model)
+    broken.environment["SLIPSTREAM_VLLM_ARGUMENTS"] = "--no-such-flag"
+    result = broken.slipstream("up", "--port", "0", "--model", str(test_model))
+    assert result.returncode == 1
+    assert "vllm ended with exit code 2." in result.stderr
+    assert "unrecognized arguments: --no-such-flag" in result.stderr
+    assert str(tmp_path / "logs" / "vllm.log") in result.stderr
+    assert marked(Home.at(tmp_path)) == []
