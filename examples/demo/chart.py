@@ -39,7 +39,7 @@ def draw(exams: Mapping[int, Score], practice: Mapping[int, float], title: str, 
             f"{exams[version].mean:.2f}",
             (version, exams[version].mean),
             textcoords="offset points",
-            xytext=(0, 10),
+            xytext=(0, 12),
             ha="center",
             color=INK,
             weight="bold",
@@ -48,6 +48,7 @@ def draw(exams: Mapping[int, Score], practice: Mapping[int, float], title: str, 
     axes.set_xticks(range(versions[0], versions[-1] + 1))
     axes.set_title(title, loc="left", color=INK)
     axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
     axes.grid(axis="y", color="#e6eaee")
     axes.legend(frameon=False, loc="lower right")
     figure.tight_layout()
