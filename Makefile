@@ -4,6 +4,7 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check up clean lock fix
 
@@ -29,11 +30,12 @@ up: $(READY)  ## the embedded stack, until Ctrl-C
 # torch comes first and with its dependencies (a CUDA build brings its own); everything else is exactly the lock.
 $(READY): requirements/all.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed: install it, or say PYTHON=/path/to/python3.11"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements/all.lock)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/all.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $(READY)
+	@echo "Installing into $(VENV), once: about 3 GB, some minutes."
+	@$(PYTHON) -m venv $(VENV)
+	@echo "1 of 3: $$(grep '^torch==' requirements/all.lock)" && $(PIP) "$$(grep '^torch==' requirements/all.lock)"
+	@echo "2 of 3: the other $$(grep -vc '^torch==' requirements/all.lock) packages of requirements/all.lock" && $(PIP) --no-deps -r requirements/all.lock
+	@echo "3 of 3: slipstream itself" && PYTHONWARNINGS=ignore $(PIP) --no-deps --no-build-isolation -e .
+	@touch $(READY)
 
 lock: $(READY)  ## resolve again: all.lock first, the images' locks as parts of it
 	$(BIN)/python -m requirements.lock

@@ -35,7 +35,7 @@ class Display:
     num_steps: int
     console: Console = field(default_factory=Console)
     phase: str = "starting"
-    waits_for: str = ""
+    detail: str = ""
     step: int = 0
     reward: float | None = None
     tokens_per_second: float | None = None
@@ -55,10 +55,10 @@ class Display:
         if self.live:
             self.live.stop()
 
-    def say(self, phase: str, waits_for: str = "") -> None:
-        """Name the phase and what it waits for. Off a terminal, a line is printed only when this changed."""
-        is_news = (phase, waits_for) != (self.phase, self.waits_for)
-        self.phase, self.waits_for = phase, waits_for
+    def say(self, phase: str, detail: str = "") -> None:
+        """Name the phase and what it waits for or does. Off a terminal, a line is printed only when this changed."""
+        is_news = (phase, detail) != (self.phase, self.detail)
+        self.phase, self.detail = phase, detail
         if self.live is None and is_news:
             self.console.print(self._line(), soft_wrap=True, highlight=False)
 
@@ -92,15 +92,13 @@ class Display:
         return " · ".join(facts)
 
     def _line(self) -> str:
-        return f"{self._facts()} · {self.phase}" + (
-            f" · waits for {self.waits_for}" if self.waits_for else ""
-        )
+        return f"{self._facts()} · {self.phase}" + (f" · {self.detail}" if self.detail else "")
 
     def _panel(self) -> Panel:
         status = Text(f"{self.phase}\n", style="bold")
         status.append(self._facts(), style="cyan")
-        if self.waits_for:
-            status.append(f"\nwaits for {self.waits_for}", style="dim")
+        if self.detail:
+            status.append(f"\n{self.detail}", style="dim")
         return Panel(
             Group(status, Text(), self.table()),
             title="Slipstream: a model learns from its traffic",

@@ -23,6 +23,12 @@ EXAM_CHOICES = 4
 SPARE_ROUNDS = 6  # rounds that may teach nothing
 STEP_SECONDS = 300.0  # a step that takes longer is a failure, not patience
 FINISHED = ("published", "skipped", "failed")
+STATES = {
+    "claimed": "builds samples from the claimed groups",
+    "built": "computes gradients",
+    "updated": "saves the adapter",
+    "saved": "loads the adapter into vLLM and probes it",
+}
 
 
 class Lesson:
@@ -49,7 +55,9 @@ class Lesson:
     async def _exam(self) -> None:
         """Answer the held-out prompts; every reply must come from the version that is live."""
         display, num_replies = self._display, len(self._heldout) * EXAM_CHOICES
-        display.say(f"examining version {self._version} on held-out prompts", f"{num_replies} replies")
+        display.say(
+            f"examining version {self._version} on held-out prompts", f"waits for {num_replies} replies"
+        )
         attempts, tokens = await examine(
             self._client, self._heldout, num_choices=EXAM_CHOICES, seed=777 + self._seed
         )
@@ -66,7 +74,9 @@ class Lesson:
         display, begin = self._display, PROMPTS_PER_STEP * round_index
         batch = self._training[begin : begin + PROMPTS_PER_STEP]
         display.step = self._version + 1
-        display.say("practising: asks, scores, posts rewards", f"{len(batch) * NUM_CHOICES} replies")
+        display.say(
+            "practising: asks, scores, posts rewards", f"waits for {len(batch) * NUM_CHOICES} replies"
+        )
         started = time.monotonic()
         attempts, tokens = await practise(
             self._client, batch, num_choices=NUM_CHOICES, seed=self._seed * 1000 + round_index + 1
@@ -86,8 +96,10 @@ class Lesson:
             ]
             if ended:
                 return self._ends_with(ended[0])
-            state = steps[0]["state"] if steps and steps[0]["state"] not in FINISHED else "its start"
-            self._display.say(f"training version {self._version + 1}", f"the step, after: {state}")
+            state = steps[0]["state"] if steps and steps[0]["state"] not in FINISHED else ""
+            self._display.say(
+                f"training version {self._version + 1}", STATES.get(state, "waits for its groups")
+            )
             await asyncio.sleep(0.5)
         raise StackFailedError(
             f"no step ended within {STEP_SECONDS:.0f} s; see .slipstream/demo/logs/worker.log"

@@ -57,14 +57,19 @@ def _wait_until_ready(stack: "subprocess.Popen[bytes]", url: str, log: Path, dis
             raise StackFailedError(
                 f"`slipstream up` ended with {stack.returncode}:\n{log.read_text(errors='replace')[-2000:]}"
             )
-        lines = log.read_text(errors="replace").strip().splitlines()
-        display.say("starting the embedded stack", lines[-1].strip() if lines else "its first child")
+        display.say("starting the embedded stack", _last_news(log))
         try:
             with urllib.request.urlopen(f"{url}/ready", timeout=5):  # noqa: S310 - our own loopback URL
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(1)
     raise StackFailedError(f"the stack was not ready within {START_SECONDS:.0f} s; its log is {log}")
+
+
+def _last_news(log: Path) -> str:
+    """What `slipstream up` said last, such as `starting model (35 s, 70 %: copying the weights)`, without its clock."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1].partition(" ")[2] if lines else ""
 
 
 def _free_port() -> int:
