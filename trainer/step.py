@@ -146,7 +146,9 @@ def _update(run: _Run) -> Saved:
         transitions.to_updated(connection, step, metrics)
     run.reached(StepState.UPDATED, **metrics)
     run.lease.check()
-    return checkpoint.save(settings, run.policy.name, step, model, optimizer_step)
+    with run.trainer.engine.begin() as connection:
+        transitions.hold(connection, step)
+        return checkpoint.save(settings, run.policy.name, step, model, optimizer_step)
 
 
 def publish(run: _Run) -> None:
