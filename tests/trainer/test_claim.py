@@ -123,6 +123,17 @@ def test_the_heartbeat_extends_the_lease_and_stops_the_work_when_fenced_out(engi
             lease.check()
 
 
+def test_a_lease_counts_from_before_postgres_gave_it(engine, make_trainer) -> None:
+    """Else a slow commit would let its holder go on when another one may take over already."""
+    trainer = make_trainer(lease_seconds=0.2)
+    add_group(engine, 1, [1.0, 0.0])
+    asked_at = monotonic()
+    _, step = resume_or_claim(trainer)
+    sleep(0.3)
+    with pytest.raises(LeaseLostError):
+        Lease(step, trainer.settings, given_at=asked_at).check()
+
+
 def test_a_lease_that_cannot_be_extended_ends_by_the_holders_own_clock(engine, make_trainer) -> None:
     trainer = make_trainer(lease_seconds=0.3)
     add_group(engine, 1, [1.0, 0.0])
