@@ -41,6 +41,7 @@ lock: $(READY)  ## resolve again: all.lock first, the images' locks as parts of 
 	$(BIN)/python -m requirements.lock
 
 clean:  ## remove what we made: the environment, the stack's state, caches
-	@if [ -x $(BIN)/slipstream ] && [ -d .slipstream ]; then $(BIN)/slipstream down || true; fi
+	@for home in .slipstream .slipstream/demo; do \
+	  if [ -x $(BIN)/slipstream ] && [ -d $$home ]; then $(BIN)/slipstream down --home $$home || true; fi; done
 	rm -rf $(VENV) .slipstream build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

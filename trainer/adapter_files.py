@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ _NOT_SERVABLE = ("modules_to_save", "trainable_token_indices", "target_parameter
 def highest_version_on_disk(root: Path, policy_name: str) -> int:
     """The largest n for which NAME@n has a directory: such a number is taken, whatever Postgres says."""
     place = root / policy_name
-    names = (path.name for path in place.parent.glob(f"{place.name}@*"))
+    names = (path.name for path in place.parent.glob(f"{escape(place.name)}@*"))
     return max((int(n) for name in names if (n := name.rpartition("@")[2]).isdecimal()), default=0)
 
 
@@ -36,7 +37,7 @@ def write_directory(final: Path, files: Mapping[str, bytes], mark: str) -> None:
     A crash leaves a directory that begins with a dot and is removed by the next attempt; never half of `final`.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
-    for stale in final.parent.glob(f".{final.name}.*"):
+    for stale in final.parent.glob(f".{escape(final.name)}.*"):
         shutil.rmtree(stale, ignore_errors=True)
     aside = final.parent / f".{final.name}.{mark}"
     aside.mkdir()

@@ -21,7 +21,7 @@ def batch_metrics(batch: Batch) -> dict[str, Any]:
     """Rewards and advantages over trajectories; tokens over exchanges, by what became of them (I10)."""
     rewards = {row.trajectory_id: row.reward for row in batch.rows if row.reward is not None}
     advantages = {row.trajectory_id: row.advantage for row in batch.rows if row.advantage is not None}
-    num_groups = len({row.group_id for row in batch.rows})
+    num_groups = len({row.group_id for row in batch.rows}) + len(batch.empty)
     dropped: Counter[str] = Counter()
     for row in batch.rows:
         if row.reason is not None:
@@ -44,7 +44,7 @@ def batch_metrics(batch: Batch) -> dict[str, Any]:
 def nothing_to_learn(batch: Batch) -> str:
     """One sentence of what was found, one of what would help most."""
     counts = Counter(batch.silent_groups.values())
-    if not counts:
+    if not batch.rows:
         return "The groups of this step have no exchanges left."
     found = ", ".join(f"{number} {reason}" for reason, number in counts.most_common())
     advice = HELP.get(counts.most_common(1)[0][0], "v1.exchanges.untrainable_reason says more")

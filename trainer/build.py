@@ -14,7 +14,7 @@ from sqlalchemy import Connection, insert, text
 from ledger.conversation import WholeExchange, whole_exchanges
 from ledger.rewards import trajectory_rewards
 from ledger.tables import step_samples
-from ledger.vocabulary import GroupKind
+from ledger.vocabulary import GroupKind, Reason
 from trainer.claim import Step
 from trainer.grpo.packing import num_packed_tokens
 from trainer.grpo.samples import Sample, merge_turns
@@ -33,9 +33,10 @@ USED = text(
 
 @dataclass(slots=True)
 class Batch:
-    """What a step was built from: a row per exchange, and the groups that are over its token budget."""
+    """What a step was built from: a row per exchange, the groups that have none, and those over its token budget."""
 
     rows: list[SampleRow] = field(default_factory=list)
+    empty: list[UUID] = field(default_factory=list)  # their exchanges are gone
     postponed: list[UUID] = field(default_factory=list)
 
     @property
@@ -44,7 +45,7 @@ class Batch:
         reasons: dict[UUID, list[str]] = defaultdict(list)
         for row in self.rows:
             reasons[row.group_id].append(row.reason or "")
-        return {
+        return dict.fromkeys(self.empty, str(Reason.GROUP_INCOMPLETE)) | {
             group_id: max(sorted(set(found)), key=found.count)
             for group_id, found in reasons.items()
             if all(found)
@@ -64,6 +65,7 @@ def read_batch(connection: Connection, step: Step, settings: TrainerSettings) ->
             continue
         num_tokens += new
         batch.rows += rows
+        batch.empty += [] if rows else [group_id]
     return batch
 
 

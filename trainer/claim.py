@@ -18,10 +18,10 @@ from trainer.adapter_files import highest_version_on_disk
 from trainer.settings import TrainerSettings
 
 _COLUMNS = "id, policy_id, version, parent_version, state, attempt, fencing_token, seed, settings, metrics"
-_ACTIVE = ", ".join(f"'{state}'" for state in ACTIVE_STEP_STATES)
+ACTIVE = ", ".join(f"'{state}'" for state in ACTIVE_STEP_STATES)
 
 RESUMABLE = text(
-    f"SELECT id FROM training_steps WHERE policy_id = :policy_id AND state IN ({_ACTIVE})"
+    f"SELECT id FROM training_steps WHERE policy_id = :policy_id AND state IN ({ACTIVE})"
     " AND (lease_expires_at IS NULL OR lease_expires_at < clock_timestamp()) FOR UPDATE SKIP LOCKED"
 )
 # An owner that is still named, and is not us, died with the lease; one that gave it up took its name away.
@@ -31,7 +31,7 @@ TAKE_OVER = text(
     " lease_expires_at = clock_timestamp() + make_interval(secs => :lease_seconds), updated_at = clock_timestamp()"
     f" WHERE id = :id RETURNING {_COLUMNS}"
 )
-HAS_ACTIVE = text(f"SELECT 1 FROM training_steps WHERE policy_id = :policy_id AND state IN ({_ACTIVE})")
+HAS_ACTIVE = text(f"SELECT 1 FROM training_steps WHERE policy_id = :policy_id AND state IN ({ACTIVE})")
 # `failed` before `saved` frees its number, unless its adapter got a name on disk (see next_version).
 HIGHEST = text(
     "SELECT greatest((SELECT coalesce(max(version), 0) FROM policy_versions WHERE policy_id = :policy_id),"
@@ -42,7 +42,7 @@ BEGIN = text(
     "INSERT INTO training_steps (id, policy_id, version, parent_version, state, lease_owner, lease_expires_at, seed,"
     " settings) VALUES (:id, :policy_id, :version, :parent_version, 'claimed', :owner,"
     " clock_timestamp() + make_interval(secs => :lease_seconds), :seed, CAST(:settings AS jsonb))"
-    f" ON CONFLICT (policy_id) WHERE state IN ({_ACTIVE}) DO NOTHING RETURNING {_COLUMNS}"
+    f" ON CONFLICT (policy_id) WHERE state IN ({ACTIVE}) DO NOTHING RETURNING {_COLUMNS}"
 )
 LOCK_POLICY = text("SELECT live_version FROM policies WHERE id = :policy_id FOR NO KEY UPDATE")
 LOCK_GROUPS = text(

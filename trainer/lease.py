@@ -32,14 +32,19 @@ class Lease:
     """Use as a context manager around the step's work; call `check()` wherever the work may stop."""
 
     def __init__(
-        self, step: Step, settings: TrainerSettings, should_stop: Callable[[], bool] = lambda: False
+        self,
+        step: Step,
+        settings: TrainerSettings,
+        should_stop: Callable[[], bool] = lambda: False,
+        given_at: float | None = None,
     ) -> None:
+        """`given_at`: the monotonic time just before Postgres gave the lease; None = now."""
         self._step = step
         self._settings = settings
         self._should_stop = should_stop
         self._ended = Event()
         self._lost = Event()
-        self._extended_at = monotonic()
+        self._extended_at = monotonic() if given_at is None else given_at
         self._thread = Thread(target=self._run, name="slipstream-lease", daemon=True)
 
     def check(self) -> None:

@@ -94,13 +94,17 @@ class PolicyModel:
         self._moments = moments
 
     def begin(self, learning_rate: float, betas: tuple[float, float], weight_decay: float) -> None:
-        """A fresh AdamW that holds the parent's moments."""
+        """A fresh AdamW that holds the parent's moments, beside the parameters; its `step` counts on the CPU."""
         self.optimizer = torch.optim.AdamW(
             list(self.lora.values()), lr=learning_rate, betas=betas, weight_decay=weight_decay
         )
         if self._moments is not None:
             for name, parameter in self.lora.items():
-                self.optimizer.state[parameter] = {m: self._moments[f"{name}.{m}"].clone() for m in MOMENTS}
+                places = {"step": torch.device("cpu")}
+                self.optimizer.state[parameter] = {
+                    moment: self._moments[f"{name}.{moment}"].clone().to(places.get(moment, parameter.device))
+                    for moment in MOMENTS
+                }
 
     def logprobs(self, row: PackedRow) -> tuple[Tensor, Tensor]:
         """(policy_logprobs_T, entropies_T) at the sampling temperature, with gradient to the adapter.

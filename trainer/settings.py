@@ -6,7 +6,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import NoDecode
 
 from ledger.settings import EnvironmentSettings
@@ -28,7 +28,13 @@ def _urls(value: object) -> object:
     return value
 
 
-Urls = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_urls)]
+def _some_urls(urls: tuple[str, ...]) -> tuple[str, ...]:
+    if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
+        raise ValueError("name at least one vLLM, each as http://host:port, separated by commas")
+    return urls
+
+
+Urls = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_urls), AfterValidator(_some_urls)]
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -90,6 +96,13 @@ class TrainerSettings(EnvironmentSettings):
     keep_versions: Count = _env("SLIPSTREAM_KEEP_VERSIONS", 4)
     health_file: Path | None = _env("SLIPSTREAM_WORKER_HEALTH_FILE", None)
     log_level: str = _env("SLIPSTREAM_LOG_LEVEL", "INFO")
+
+    @field_validator("step_max_groups")
+    @classmethod
+    def _enough(cls, step_max_groups: int, info: ValidationInfo) -> int:
+        if step_max_groups < info.data.get("step_groups", 1):
+            raise ValueError("a step would never have enough groups: at least SLIPSTREAM_STEP_GROUPS")
+        return step_max_groups
 
     @property
     def checkpoints_root(self) -> Path:

@@ -41,10 +41,11 @@ class Trainer:
 
 def tick(trainer: Trainer) -> Step | None:
     """Do what there is to do; the step as it ended, or None if there was nothing. Safe to call at any time."""
+    asked_at = monotonic()
     policy, step = resume_or_claim(trainer)
     if step is None:
         return None
-    run = _Run(trainer, policy, step)
+    run = _Run(trainer, policy, step, asked_at)
     with settled(trainer.engine, trainer.settings, run.current), run.lease:
         if run.step.state is StepState.CLAIMED:
             build_samples(run)
@@ -78,12 +79,12 @@ def resume_or_claim(trainer: Trainer) -> tuple[Policy, Step | None]:
 class _Run:
     """One attempt at one step: the step as it now is, under which lease and settings."""
 
-    def __init__(self, trainer: Trainer, policy: Policy, step: Step) -> None:
+    def __init__(self, trainer: Trainer, policy: Policy, step: Step, asked_at: float) -> None:
         self.trainer = trainer
         self.policy = policy
         self.step = step
         self.settings = trainer.settings.with_learning(step.settings)
-        self.lease = Lease(step, trainer.settings, trainer.should_stop)
+        self.lease = Lease(step, trainer.settings, trainer.should_stop, asked_at)
         self.began_at = monotonic()
 
     def current(self) -> Step:
@@ -146,7 +147,9 @@ def _update(run: _Run) -> Saved:
         transitions.to_updated(connection, step, metrics)
     run.reached(StepState.UPDATED, **metrics)
     run.lease.check()
-    return checkpoint.save(settings, run.policy.name, step, model, optimizer_step)
+    with run.trainer.engine.begin() as connection:
+        transitions.hold(connection, step)
+        return checkpoint.save(settings, run.policy.name, step, model, optimizer_step)
 
 
 def publish(run: _Run) -> None:

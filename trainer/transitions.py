@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 from ledger.policies import move_live
 from ledger.vocabulary import Reason, StepState
-from trainer.claim import Step
+from trainer.claim import ACTIVE, Step
 from trainer.errors import LeaseLostError
 
 MOVE = text(
@@ -21,12 +21,13 @@ MOVE = text(
     " lease_expires_at = CASE WHEN :is_final THEN NULL ELSE lease_expires_at END"
     " WHERE id = :id AND fencing_token = :token AND state = ANY(:from_states)"
 )
+HOLD = text("SELECT 1 FROM training_steps WHERE id = :id AND fencing_token = :token FOR UPDATE")
 GIVE_UP = text(
     "UPDATE training_steps SET lease_owner = NULL, reason = :reason,"
     " attempt = attempt + CASE WHEN :is_counted THEN 1 ELSE 0 END,"
     " metrics = metrics || CAST(:metrics AS jsonb),"
     " lease_expires_at = clock_timestamp() + make_interval(secs => :wait_seconds), updated_at = clock_timestamp()"
-    " WHERE id = :id AND fencing_token = :token"
+    f" WHERE id = :id AND fencing_token = :token AND state IN ({ACTIVE})"
 )
 CLOSE_CLAIMED = text(
     "UPDATE groups SET state = :state, reason = :reason WHERE step_id = :id AND state = 'claimed'"
@@ -71,6 +72,15 @@ def move(
         "is_final": state in _FINAL,
     }
     if connection.execute(MOVE, values).rowcount != 1:
+        raise LeaseLostError
+
+
+def hold(connection: Connection, step: Step) -> None:
+    """Nobody takes the step over until this transaction ends: what is done to files meanwhile is fenced as well.
+
+    Raises LeaseLostError if somebody did already.
+    """
+    if connection.execute(HOLD, {"id": step.id, "token": step.fencing_token}).first() is None:
         raise LeaseLostError
 
 

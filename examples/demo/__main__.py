@@ -15,6 +15,9 @@ from examples.demo.display import Display
 from examples.demo.lesson import EXAM_CHOICES, PROMPTS_PER_STEP, Lesson
 from examples.demo.result import Result
 from examples.demo.stack import StackFailedError, running_stack
+from slipstream.errors import UsageError
+from slipstream.local.home import Home
+from slipstream.local.recovery import recover
 
 HOME = Path(".slipstream/demo")
 IMPROVEMENT = 0.30
@@ -28,12 +31,12 @@ LEARNING = {
 
 def main() -> int:
     options = _options()
-    _forget_last_run()
     with Display(num_steps=options.steps) as display:
         try:
+            _forget_last_run()
             with running_stack(HOME, LEARNING | {"SLIPSTREAM_SEED": str(options.seed)}, display) as base_url:
                 result = asyncio.run(Lesson(base_url, options.seed, options.steps, display).run())
-        except StackFailedError as error:
+        except (StackFailedError, UsageError) as error:
             display.console.print(str(error), style="red", markup=False)
             return 1
     result.write(HOME / "result.json")
@@ -52,12 +55,18 @@ def _options() -> argparse.Namespace:
 
 
 def _forget_last_run() -> None:
-    """Each run starts from version 0; only the prepared model is kept."""
-    for kept in HOME.glob("*"):
-        if kept.is_dir() and kept.name != "models":
-            shutil.rmtree(kept)
-        elif kept.is_file():
-            kept.unlink()
+    """Each run starts from version 0; only the prepared model is kept. Raises UsageError if the last one still runs."""
+    home = Home.at(HOME)
+    home.create()
+    with home.locked():
+        recover(home)
+        for path in home.root.iterdir():
+            if path.name in ("models", "lock"):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 def _draw(display: Display, result: Result) -> None:
@@ -77,7 +86,7 @@ def _tell(display: Display, result: Result) -> None:
         f"{result.seconds:.0f} s (seed {result.seed}, {result.heldout_prompts} prompts x {EXAM_CHOICES} replies).\n"
         f"The picture:      {HOME}/reward.png\n"
         f"The figures:      {HOME}/result.json\n"
-        f"Keep it running:  .venv/bin/slipstream up --home {HOME}\n"
+        f"Keep it running:  SLIPSTREAM_POLICY={LEARNING['SLIPSTREAM_POLICY']} .venv/bin/slipstream up --home {HOME}\n"
         f"Query it then:    .venv/bin/slipstream psql --home {HOME} -f examples/sql/reward_by_version.sql",
         highlight=False,
         soft_wrap=True,

@@ -6,15 +6,16 @@ round goes on.
 
 import asyncio
 import time
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
-from openai import AsyncOpenAI
+from openai import APIStatusError, AsyncOpenAI
 
 from examples.demo.display import Display
 from examples.demo.result import Result
 from examples.demo.stack import StackFailedError
 from examples.demo.statistics import score_of
-from examples.orders.program import MAX_TOKENS, TEMPERATURE, examine, practise
+from examples.orders.program import MAX_TOKENS, MODEL, TEMPERATURE, examine, practise
 from examples.orders.task import prompts
 
 PROMPTS_PER_STEP = 8
@@ -22,6 +23,8 @@ NUM_CHOICES = 8
 EXAM_CHOICES = 4
 SPARE_ROUNDS = 6  # rounds that may teach nothing
 STEP_SECONDS = 300.0  # a step that takes longer is a failure, not patience
+Item = TypeVar("Item")
+SWITCH_SECONDS = 60.0
 FINISHED = ("published", "skipped", "failed")
 STATES = {
     "claimed": "builds samples from the claimed groups",
@@ -29,6 +32,12 @@ STATES = {
     "updated": "saves the adapter",
     "saved": "loads the adapter into vLLM and probes it",
 }
+
+
+def batch_of(prompts: list[Item], round_index: int, size: int) -> list[Item]:
+    """The prompts of a round; when all were used they come again."""
+    begin = size * round_index
+    return [prompts[index % len(prompts)] for index in range(begin, begin + size)]
 
 
 class Lesson:
@@ -49,6 +58,7 @@ class Lesson:
                 break
             await self._practise(round_index)
             if await self._next_step_is_published():
+                await self._wait_until_served()
                 await self._exam()
         return self._result()
 
@@ -71,8 +81,8 @@ class Lesson:
         self._tokens += tokens
 
     async def _practise(self, round_index: int) -> None:
-        display, begin = self._display, PROMPTS_PER_STEP * round_index
-        batch = self._training[begin : begin + PROMPTS_PER_STEP]
+        display = self._display
+        batch = batch_of(self._training, round_index, PROMPTS_PER_STEP)
         display.step = self._version + 1
         display.say(
             "practising: asks, scores, posts rewards", f"waits for {len(batch) * NUM_CHOICES} replies"
@@ -104,6 +114,17 @@ class Lesson:
         raise StackFailedError(
             f"no step ended within {STEP_SECONDS:.0f} s; see .slipstream/demo/logs/worker.log"
         )
+
+    async def _wait_until_served(self) -> None:
+        """A proxy follows the ledger within a moment; until then the version before answers."""
+        deadline = time.monotonic() + SWITCH_SECONDS
+        while time.monotonic() < deadline:
+            with suppress(APIStatusError):  # 503: a replica is being told
+                ready = await self._client.get(str(self._client.base_url.join("/ready")), cast_to=dict)
+                if ready["live"].get(MODEL) == self._version:
+                    return
+            await asyncio.sleep(0.2)
+        raise StackFailedError(f"version {self._version} was not served within {SWITCH_SECONDS:.0f} s")
 
     def _ends_with(self, step: dict[str, Any]) -> bool:
         self._seen_steps.add(step["id"])

@@ -82,10 +82,14 @@ def versions(as_json: JsonOption = False) -> None:
 
 def psql(context: typer.Context) -> None:
     """Open the ledger with psql; its arguments follow, such as -f query.sql or -c 'SELECT …'."""
-    from psycopg.conninfo import conninfo_to_dict
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     url = find_running().require("DATABASE_URL").replace("postgresql+psycopg://", "postgresql://")
-    parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    try:
+        parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except ProgrammingError as error:
+        raise UsageError("DATABASE_URL cannot be read: say postgresql://user@host/name.") from error
     names = {
         "host": "PGHOST",
         "port": "PGPORT",
@@ -93,10 +97,10 @@ def psql(context: typer.Context) -> None:
         "password": "PGPASSWORD",
         "dbname": "PGDATABASE",
     }
-    rest = [f"{name}='{value}'" for name, value in parts.items() if name not in names]
+    rest = make_conninfo(**{name: value for name, value in parts.items() if name not in names})
     environment = {**os.environ, **{names[name]: value for name, value in parts.items() if name in names}}
     program = psql_program()
-    os.execve(program, [program, *rest, *context.args], environment)  # noqa: S606 - becomes psql
+    os.execve(program, [program, *([rest] if rest else []), *context.args], environment)  # noqa: S606 - becomes psql
 
 
 def psql_program() -> str:

@@ -128,9 +128,9 @@ class Child:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait(5)
-        if self._pipe >= 0:
-            os.close(self._pipe)
-        self.process, self._pipe = None, -1
+        pipe, self.process, self._pipe = self._pipe, None, -1  # a second Ctrl-C must not find it closed
+        if pipe >= 0:
+            os.close(pipe)
 
     def last_lines(self, count: int = 15) -> list[str]:
         """The last lines of its log, of this start only."""

@@ -54,6 +54,10 @@ def marked_process(mark: Any) -> psutil.Process | None:
     return process if is_same else None
 
 
+def unusable(root: Path, error: OSError) -> str:
+    return f"{root} cannot be used: {error.strerror}. Choose another with --home."
+
+
 @dataclass(frozen=True)
 class Home:
     """Paths below one root. Nothing is created by looking at it."""
@@ -75,9 +79,7 @@ class Home:
             for name in ("logs", "models", "adapters", "checkpoints", "spool", "valkey"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(
-                f"{self.root} cannot be used: {error.strerror}. Choose another with --home."
-            ) from error
+            raise UsageError(unusable(self.root, error)) from error
 
     def password(self, name: str) -> str:
         """A random password that stays the same for this home."""
@@ -101,7 +103,10 @@ class Home:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the home for this process. Raises UsageError where another one does."""
-        descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UsageError(unusable(self.root, error)) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -36,8 +36,21 @@ class Model:
 
 
 def choose_model(home: Home, wanted: str | None) -> Model:
-    """The wanted model, else the one this home had, else the default. Raises UsageError where it is none."""
-    wanted = wanted or home.remembered("model")
+    """The wanted model, else the one this home had, else the default. Raises UsageError where it is none, or another
+    than this home's.
+    """
+    known = home.remembered("model")
+    model = find_model(home, wanted or known)
+    if known and model.name != known:
+        raise UsageError(
+            f"What {home.root} holds was learned on {known}, not on {model.name}: "
+            "choose another folder with --home, or leave --model (SLIPSTREAM_BASE_MODEL) out."
+        )
+    return model
+
+
+def find_model(home: Home, wanted: str | None) -> Model:
+    """The default where nothing is wanted. Raises UsageError where it is none."""
     default = home / "models" / DEFAULT_NAME
     if not wanted or wanted == str(default):
         return Model(str(default), is_directory=True, is_default=True)

@@ -34,18 +34,18 @@ def run_stack(settings: StackSettings, console: Console) -> int:
         require_free(settings.host, settings.port)
         model = choose_model(home, settings.base_model)
         specs, addresses = plan(home, settings, model)
-        home.remember(model=model.name)
         with Display(console) as display:
             for note in notes:
                 display.line(note)
             return supervise(
-                Supervisor(home, specs, addresses, display.line, display.draw), display, settings
+                Supervisor(home, specs, addresses, display.line, display.draw), display, settings, model
             )
 
 
-def supervise(supervisor: Supervisor, display: Display, settings: StackSettings) -> int:
+def supervise(supervisor: Supervisor, display: Display, settings: StackSettings, model: Model) -> int:
     try:
         supervisor.start()
+        supervisor.home.remember(model=model.name)  # not before: a model that does not start is nobody's
         display.finish()
         greet(supervisor.home, settings, display)
         supervisor.watch()

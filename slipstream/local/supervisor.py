@@ -85,8 +85,11 @@ class Supervisor:
         return all(other.is_up for other in self.children if other.spec.name in child.spec.after)
 
     def launch(self, child: Child) -> None:
-        child.start()
-        self.write_run()
+        try:
+            child.start()
+            self.write_run()
+        except OSError as error:  # no space, no permission, no more processes
+            self.failed(child, f"cannot be started ({error.strerror or error})")
 
     def probe(self, child: Child) -> None:
         child.missing = child.spec.ready()

@@ -61,3 +61,9 @@ def test_recovery_ends_what_a_crashed_stack_left(home: Home) -> None:
         ]
         assert orphan.wait(5) is not None
     assert recover(home) == []
+
+
+def test_a_home_that_cannot_be_locked_is_one_sentence(home: Home) -> None:
+    (home / "lock").mkdir()
+    with pytest.raises(UsageError, match="--home"), home.locked():
+        pass

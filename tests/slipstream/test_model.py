@@ -76,3 +76,10 @@ def test_an_adapter_is_not_taken_for_a_model(home: Home, tmp_path: Path) -> None
     (tmp_path / "adapter_config.json").write_text("{}")
     with pytest.raises(UsageError, match="is an adapter, not a model"):
         choose_model(home, str(tmp_path))
+
+
+def test_a_home_belongs_to_one_model(home: Home, directory: Path) -> None:
+    home.remember(model="Qwen/Qwen3-0.6B")
+    with pytest.raises(UsageError, match=r"Qwen/Qwen3-0\.6B.*--home"):
+        choose_model(home, str(directory))
+    assert choose_model(home, "Qwen/Qwen3-0.6B").name == "Qwen/Qwen3-0.6B"

@@ -132,3 +132,32 @@ def test_the_run_file_is_private_and_names_the_supervisor(make: Make, home: Home
     make(spec("first")).start()
     assert (home / "run.json").stat().st_mode & 0o777 == 0o600
     assert home.running()["url"] == "http://x"
+
+
+def full_disk() -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_child_that_cannot_even_be_started_is_one_sentence(make: Make) -> None:
+    supervisor = make(spec("postgres", before=full_disk))
+    with pytest.raises(ChildFailedError, match=r"postgres cannot be started \(No space left on device\)"):
+        supervisor.start()
+
+
+def test_a_child_that_cannot_be_started_again_waits_and_the_others_run_on(make: Make) -> None:
+    is_full = False
+
+    def before() -> None:
+        if is_full:
+            full_disk()
+
+    supervisor = make(spec("good"), spec("vllm", before=before))
+    supervisor.start()
+    good, child = supervisor.children
+    is_full = True
+    assert child.process
+    psutil.Process(child.process.pid).children()[0].kill()
+    turn_until(supervisor, lambda: child.num_failures >= 2)
+    assert good.state is State.READY
+    is_full = False
+    turn_until(supervisor, lambda: child.state is State.READY)

@@ -127,6 +127,11 @@ def test_migrate_then_psql_reads_the_ledger(tmp_path: Path, empty_database_url: 
     query.write_text("SELECT count(*) FROM exchanges;")
     result = slipstream(tmp_path, "psql", "-At", "-f", str(query), DATABASE_URL=empty_database_url)
     assert (result.returncode, result.stdout) == (0, "0\n")
+    options = ("&" if "?" in empty_database_url else "?") + "connect_timeout=5&application_name=a%20b"
+    result = slipstream(
+        tmp_path, "psql", "-Atc", "SHOW application_name", DATABASE_URL=empty_database_url + options
+    )
+    assert (result.returncode, result.stdout) == (0, "a b\n"), result.stderr
 
 
 def test_status_of_an_empty_ledger(tmp_path: Path, database_url: str) -> None:

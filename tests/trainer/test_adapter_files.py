@@ -139,3 +139,13 @@ def test_the_highest_version_on_disk_is_that_of_this_policy(tmp_path) -> None:
         (tmp_path / name).mkdir()
     assert highest_version_on_disk(tmp_path, "default") == 11
     assert highest_version_on_disk(tmp_path / "nowhere", "default") == 0
+
+
+def test_i7_a_name_with_a_patterns_letters_is_seen_on_disk(tmp_path) -> None:
+    """I7: a policy may be called `a[1]`; its numbers are taken like any other's."""
+    (tmp_path / "a[1]@7").mkdir()
+    assert highest_version_on_disk(tmp_path, "a[1]") == 7
+    stale = tmp_path / ".a[1]@8.old"
+    stale.mkdir()
+    write_directory(tmp_path / "a[1]@8", {"file": b""}, "mark")
+    assert not stale.exists()

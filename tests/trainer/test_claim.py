@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -10,7 +11,8 @@ from sqlalchemy import text
 from ledger.database import sync_engine
 from ledger.vocabulary import StepState
 from tests.trainer.traffic import add_group, one, rows
-from trainer import claim, transitions
+from trainer import checkpoint, claim, transitions
+from trainer import step as story
 from trainer.errors import LeaseLostError, StepStoppedError
 from trainer.lease import Lease
 from trainer.step import resume_or_claim, tick
@@ -121,6 +123,17 @@ def test_the_heartbeat_extends_the_lease_and_stops_the_work_when_fenced_out(engi
             lease.check()
 
 
+def test_a_lease_counts_from_before_postgres_gave_it(engine, make_trainer) -> None:
+    """Else a slow commit would let its holder go on when another one may take over already."""
+    trainer = make_trainer(lease_seconds=0.2)
+    add_group(engine, 1, [1.0, 0.0])
+    asked_at = monotonic()
+    _, step = resume_or_claim(trainer)
+    sleep(0.3)
+    with pytest.raises(LeaseLostError):
+        Lease(step, trainer.settings, given_at=asked_at).check()
+
+
 def test_a_lease_that_cannot_be_extended_ends_by_the_holders_own_clock(engine, make_trainer) -> None:
     trainer = make_trainer(lease_seconds=0.3)
     add_group(engine, 1, [1.0, 0.0])
@@ -193,3 +206,44 @@ def test_a_killed_connection_costs_one_tick_and_nothing_else(engine, make_traine
         )  # fmt: skip
     other.dispose()
     assert tick(trainer).state is StepState.PUBLISHED
+
+
+def test_i6_whoever_was_fenced_out_touches_no_file_of_the_version(engine, make_trainer, monkeypatch) -> None:
+    """I6, I7: a worker that sleeps between its update and `save` wakes up after another one has published."""
+    sleeper, other = make_trainer(), make_trainer()
+    add_group(engine, 1, [1.0, 0.0])
+    real, seen = story._Run.reached, []
+
+    def sleep_once(run, state, **facts: object) -> None:
+        real(run, state, **facts)
+        if state is StepState.UPDATED and not seen:
+            seen.append(0)
+            expire(engine)
+            assert tick(other).state is StepState.PUBLISHED
+            seen[0] = next(sleeper.settings.checkpoints_root.iterdir()).stat().st_ino
+
+    monkeypatch.setattr(story._Run, "reached", sleep_once)
+    tick(sleeper)
+    (checkpoint,) = sleeper.settings.checkpoints_root.iterdir()
+    assert checkpoint.stat().st_ino == seen[0]  # neither removed nor made again
+    assert one(engine, "SELECT live_version FROM policies") == 1
+
+
+def test_i6_nobody_takes_a_step_over_while_its_files_get_their_names(
+    engine, make_trainer, monkeypatch
+) -> None:
+    sleeper, other = make_trainer(lease_seconds=0.3), make_trainer()
+    add_group(engine, 1, [1.0, 0.0])
+    real, found = checkpoint.write_directory, []
+
+    def slowly(*arguments: Any) -> None:
+        sleep(0.5)  # the lease runs out
+        found.append(resume_or_claim(other)[1])
+        real(*arguments)
+
+    monkeypatch.setattr(checkpoint, "write_directory", slowly)
+    tick(sleeper)
+    assert found == [None, None]
+    expire(engine)
+    assert tick(other).state is StepState.PUBLISHED
+    assert rows(engine, "SELECT version, state FROM training_steps") == [(1, "published")]

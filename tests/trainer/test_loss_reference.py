@@ -81,3 +81,21 @@ def test_the_settings_of_this_file_clip_and_mask_something(model, settings_of) -
     found = accumulate(model, rows, settings_of(**SETTINGS[4]))
     assert found.num_clipped > 0
     assert 0 < found.num_masked < found.num_tokens
+
+
+def test_in_bfloat16_the_gradient_of_a_confident_token_survives_the_head() -> None:
+    """W[target] - p W with p near 1 is a difference of nearly equal, already rounded vectors; (onehot - p) W is not."""
+    from trainer.grpo.head import token_logprobs
+
+    torch.manual_seed(1)
+    weight_VH = torch.randn(50, 32).bfloat16()
+    target_T = torch.arange(8)
+    hidden_TH = (weight_VH[target_T] * 0.3).requires_grad_()  # each points at its own target
+    token_logprobs(hidden_TH, weight_VH, target_T, torch.ones(8))[0].sum().backward()
+    pull_TV = -torch.softmax((hidden_TH.detach() @ weight_VH.T).double(), dim=-1)
+    pull_TV[range(8), target_T] += 1
+    assert float(pull_TV[range(8), target_T].max()) < 0.25  # they are sure of their token
+    expected_TH = pull_TV @ weight_VH.double()
+    assert hidden_TH.grad is not None
+    errors_T = (hidden_TH.grad.double() - expected_TH).norm(dim=1) / expected_TH.norm(dim=1)
+    assert float(errors_T.max()) < 0.01

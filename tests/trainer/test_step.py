@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from sqlalchemy import text
 
 from ledger.vocabulary import StepState
 from tests.trainer.traffic import add_group, call, one, rows
@@ -195,3 +196,36 @@ def test_a_missing_base_model_waits_with_a_reason_and_costs_no_group(engine, mak
     while tick(trainer) is None:
         pass
     assert one(engine, "SELECT live_version FROM policies") == 1
+
+
+def test_i10_a_group_whose_exchanges_are_gone_is_closed_and_not_called_trained(engine, make_trainer) -> None:
+    trainer = make_trainer(step_groups=2)
+    (gone, _), _ = add_group(engine, 1, [1.0, 0.0]), add_group(engine, 2, [1.0, 0.0])
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "DELETE FROM exchanges WHERE trajectory_id IN (SELECT id FROM trajectories WHERE group_id ="
+                " (SELECT t.group_id FROM trajectories t JOIN exchanges e ON e.trajectory_id = t.id WHERE e.id = :id))"
+            ),
+            {"id": gone},
+        )
+    assert tick(trainer).state is StepState.PUBLISHED
+    assert rows(engine, "SELECT state, reason FROM groups ORDER BY created_at") == [
+        ("skipped", "group_incomplete"),
+        ("trained", None),
+    ]
+
+
+def test_an_error_after_publishing_leaves_the_finished_step_as_it_is(
+    engine, make_trainer, monkeypatch
+) -> None:
+    def explode(*_: object) -> None:
+        raise RuntimeError("a replica answered something odd")
+
+    trainer = make_trainer()
+    add_group(engine, 1, [1.0, 0.0])
+    monkeypatch.setattr(story, "unload_old_versions", explode)
+    assert tick(trainer).state is StepState.PUBLISHED
+    assert rows(engine, "SELECT state, attempt, reason, lease_expires_at FROM training_steps") == [
+        ("published", 1, None, None)
+    ]

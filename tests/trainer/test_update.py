@@ -118,3 +118,31 @@ def test_a_parent_of_another_rank_is_refused_with_the_remedy(model, tiny_path) -
 def test_a_missing_base_model_says_which_setting_to_check(tmp_path) -> None:
     with pytest.raises(SurroundingsError, match="SLIPSTREAM_BASE_MODEL"):
         PolicyModel.load(str(tmp_path / "nowhere"), LoraShape(), seed=1, device=torch.device("cpu"))
+
+
+def test_a_parents_moments_go_where_its_parameters_are(tiny_path) -> None:
+    """A checkpoint is read into the CPU's memory; AdamW on a GPU needs it there (`step` stays on the CPU)."""
+    from transformers import AutoModelForCausalLM
+
+    model = PolicyModel.load(str(tiny_path), LoraShape(), seed=1, device=torch.device("cpu"))
+    model.reset(None, None)
+    learn_nothing(model)
+    moments = {name: moment.clone() for name, moment in model.optimizer_state().items()}
+    base = AutoModelForCausalLM.from_pretrained(tiny_path).to("meta")
+    elsewhere = PolicyModel(base, LoraShape(), seed=1, device=torch.device("meta"))
+    elsewhere.reset(None, moments)
+    elsewhere.begin(1e-3, (0.9, 0.999), 0.0)
+    assert elsewhere.optimizer is not None
+    for state in elsewhere.optimizer.state.values():
+        assert {name: value.device.type for name, value in state.items()} == {
+            "step": "cpu",
+            "exp_avg": "meta",
+            "exp_avg_sq": "meta",
+        }
+
+
+def learn_nothing(model: PolicyModel) -> None:
+    model.begin(1e-3, (0.9, 0.999), 0.0)
+    for parameter in model.lora.values():
+        parameter.grad = torch.zeros_like(parameter)
+    model.apply(1.0)

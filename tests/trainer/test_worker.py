@@ -208,3 +208,15 @@ def test_a_wrong_setting_is_named(settings_of) -> None:
         "http://a:1",
         "http://b:2",
     )
+
+
+@pytest.mark.parametrize("urls", [",", " ", "127.0.0.1:8000", "http://a:1,b:2"])
+def test_i7_no_replica_at_all_is_refused_for_live_would_move_without_a_probe(settings_of, urls) -> None:
+    with pytest.raises(ValueError, match="http://"):
+        settings_of(upstream_urls=urls)
+
+
+def test_a_step_that_could_never_have_enough_groups_is_refused(settings_of) -> None:
+    with pytest.raises(ValueError, match="SLIPSTREAM_STEP_GROUPS"):
+        settings_of(step_groups=64, step_max_groups=32)
+    assert settings_of(step_groups=64, step_max_groups=64).step_groups == 64

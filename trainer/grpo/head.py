@@ -13,7 +13,7 @@ CHUNK_TOKENS = 256
 
 
 class _Logprobs(torch.autograd.Function):
-    """logprob_t = log_softmax(h_t W^T / temperature_t)[target_t]; d/dh_t = (W[target_t] - p_t W) / temperature_t."""
+    """logprob_t = log_softmax(h_t W^T / temperature_t)[target_t]; d/dh_t = (onehot_t - p_t) W / temperature_t."""
 
     @staticmethod
     def forward(
@@ -30,7 +30,9 @@ class _Logprobs(torch.autograd.Function):
             probs_CV = logprobs_CV.exp()
             logprobs_T[chunk] = logprobs_CV.gather(1, target_T[chunk, None])[:, 0]
             entropies_T[chunk] = -(probs_CV * logprobs_CV).sum(-1)
-            pull_CH = weight_VH[target_T[chunk]] - probs_CV.to(weight_VH.dtype) @ weight_VH
+            pull_CV = probs_CV.neg_()  # onehot - p, before any rounding: of a sure token little is left
+            pull_CV.scatter_add_(1, target_T[chunk, None], torch.ones_like(pull_CV[:, :1]))
+            pull_CH = pull_CV.to(weight_VH.dtype) @ weight_VH
             jacobian_TH[chunk] = pull_CH / temperatures_T[chunk, None].to(pull_CH.dtype)
         ctx.save_for_backward(jacobian_TH)
         ctx.mark_non_differentiable(entropies_T)
