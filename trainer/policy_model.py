@@ -124,6 +124,11 @@ class PolicyModel:
         with torch.no_grad(), self.peft.disable_adapter():
             return self.logprobs(row)[0]
 
+    @property
+    def dtype_name(self) -> str:
+        """The base's number format: float32 or bfloat16."""
+        return str(self._head_VH.dtype).removeprefix("torch.")
+
     def next_token_logprobs(self, prompt_ids: list[int]) -> Tensor:
         """log_softmax over the vocabulary after a prompt, at temperature 1: shape [V]."""
         with torch.no_grad():

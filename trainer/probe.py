@@ -10,13 +10,22 @@ from trainer.policy_model import PolicyModel
 
 PROBE_TOKENS = 16
 NUM_TOP = 20
+# Largest difference in nats by the trainer's number format. Two fp32 engines agree to 1e-5, and a first step of
+# SmolLM2 moves this logprob by 1e-2: 1e-3 tells a version from its parent. bf16 cannot; it tells gross faults.
+TOLERANCES = {"float32": 1e-3, "bfloat16": 0.05}
 
 
 def make_probe(model: PolicyModel) -> dict[str, Any]:
-    """Example: {"prompt_ids": [11, 30, ...], "top": [[17, -0.91], [4, -1.38], ...]}, likeliest first."""
+    """Example: {"prompt_ids": [11, 30, ...], "top": [[17, -0.91], [4, -1.38], ...], "dtype": "float32"}, likeliest first."""
     prompt_ids = probe_prompt(model.vocabulary_size)
     values, ids = model.next_token_logprobs(prompt_ids).topk(min(NUM_TOP, model.vocabulary_size))
-    return {"prompt_ids": prompt_ids, "top": [[int(i), float(v)] for i, v in zip(ids, values, strict=True)]}
+    top = [[int(i), float(v)] for i, v in zip(ids, values, strict=True)]
+    return {"prompt_ids": prompt_ids, "top": top, "dtype": model.dtype_name}
+
+
+def tolerance_of(probe: dict[str, Any], chosen: float | None) -> float:
+    """SLIPSTREAM_PROBE_TOLERANCE if it is set, else what the trainer's number format allows."""
+    return chosen if chosen is not None else TOLERANCES[probe["dtype"]]
 
 
 def probe_prompt(vocabulary_size: int) -> list[int]:

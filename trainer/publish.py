@@ -11,6 +11,7 @@ from ledger.policies import adapter_name
 from trainer.adapter_files import check_adapter
 from trainer.checkpoint import Saved
 from trainer.errors import AdapterRefusedError, PublishError, ReplicaRefusedError
+from trainer.probe import tolerance_of
 from trainer.replica import Replica
 from trainer.settings import TrainerSettings
 
@@ -25,12 +26,13 @@ def load_and_probe(
         check_adapter(saved.directory, saved.sha256)
     except AdapterRefusedError as error:
         raise ReplicaRefusedError(str(error)) from error
-    worst = 0.0
+    probe, worst = saved.state["probe"], 0.0
+    tolerance = tolerance_of(probe, settings.probe_tolerance)
     for url in settings.upstream_urls:
         between_replicas()
         with Replica(url, settings.replica_timeout_seconds) as replica:
             replica.load(saved.name, str(saved.directory.resolve()))
-            worst = max(worst, replica.probe(saved.name, saved.state["probe"], settings.probe_tolerance))
+            worst = max(worst, replica.probe(saved.name, probe, tolerance))
     return worst
 
 

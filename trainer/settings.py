@@ -92,7 +92,7 @@ class TrainerSettings(EnvironmentSettings):
     publish_attempts: Count = _env("SLIPSTREAM_PUBLISH_ATTEMPTS", 5)
     retry_seconds: Seconds = _env("SLIPSTREAM_RETRY_SECONDS", 5.0)
     replica_timeout_seconds: Seconds = _env("SLIPSTREAM_REPLICA_TIMEOUT_SECONDS", 60.0)
-    probe_tolerance: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_PROBE_TOLERANCE", 0.05)
+    probe_tolerance: Annotated[float, Field(gt=0)] | None = _env("SLIPSTREAM_PROBE_TOLERANCE", None)
     keep_versions: Count = _env("SLIPSTREAM_KEEP_VERSIONS", 4)
     health_file: Path | None = _env("SLIPSTREAM_WORKER_HEALTH_FILE", None)
     log_level: str = _env("SLIPSTREAM_LOG_LEVEL", "INFO")
