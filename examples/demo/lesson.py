@@ -153,5 +153,6 @@ class Lesson:
             tokens=self._tokens,
             seconds=self._display.seconds(),
             sampling={"temperature": TEMPERATURE, "max_tokens": MAX_TOKENS},
-            heldout_prompts=before.num_prompts,
+            heldout_prompts=len(self._heldout),
+            heldout_sentences=before.num_sentences,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Held-out mean reward before (version 0) and after (the last version), with 95 % intervals over prompts."""
+    """Held-out mean reward before (version 0) and after (the last version), with 95 % intervals over sentences."""
 
     seed: int
     steps: int
@@ -21,6 +21,7 @@ class Result:
     seconds: float
     sampling: dict[str, Any]
     heldout_prompts: int
+    heldout_sentences: int
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")

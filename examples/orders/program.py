@@ -21,6 +21,7 @@ EXAM_HEADERS = {"X-Turn-Type": "side"}
 class Attempt:
     """One reply to one prompt, its reward, and the policy version that wrote it."""
 
+    sentence: str
     expected: str
     text: str
     reward: float
@@ -51,6 +52,7 @@ async def attempt(
     trajectory_ids = raw.headers["x-trajectory-id"].split(", ")
     attempts = [
         Attempt(
+            sentence=prompt.sentence,
             expected=prompt.expected,
             text=choice.message.content or "",
             reward=score(choice.message.content or "", prompt.expected),

@@ -64,6 +64,7 @@ class Prompt:
 
     messages: tuple[ChatCompletionMessageParam, ...]
     expected: str
+    sentence: str  # the template: prompts that share it are alike
 
 
 def prompt(sentence: str, number: str) -> Prompt:
@@ -77,6 +78,7 @@ def prompt(sentence: str, number: str) -> Prompt:
             {"role": "user", "content": sentence.format(number)},
         ),
         expected=number,
+        sentence=sentence,
     )
 
 
