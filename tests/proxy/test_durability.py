@@ -177,3 +177,15 @@ def test_a_hundred_calls_at_once_are_a_hundred_rows(proxy: RunningProxy) -> None
         thread.join()
     rows = proxy.exchanges(100)
     assert len({row.request_id for row in rows}) == 100
+
+
+def test_two_worker_processes_serve_and_record(
+    database_url: str, engine: Engine, vllm: FakeVllm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a spool of its own; what uvicorn hands to them must survive pickling."""
+    monkeypatch.setenv("SLIPSTREAM_WORKERS", "2")
+    with proxy_process(settings_for(database_url, vllm.url, tmp_path), engine) as (proxy, process):
+        assert process.poll() is None
+        eventually(lambda: len(list((tmp_path / "spool").glob("*-*"))) == 2)
+        assert proxy.chat().status_code == 200
+        proxy.exchanges()
