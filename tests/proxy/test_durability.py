@@ -189,3 +189,20 @@ def test_two_worker_processes_serve_and_record(
         eventually(lambda: len(list((tmp_path / "spool").glob("*-*"))) == 2)
         assert proxy.chat().status_code == 200
         proxy.exchanges()
+
+
+@pytest.mark.parametrize("damage", ["lock", "segment"])
+def test_an_orphan_that_cannot_be_adopted_holds_up_no_call(
+    start_proxy: StartProxy, tmp_path: Path, damage: str
+) -> None:
+    """I4: another user's directory, say, below the same spool."""
+    orphan = tmp_path / "spool" / "1-dead"
+    orphan.mkdir(parents=True)
+    if damage == "segment":
+        (orphan / "lock").touch()
+    (orphan / ("lock" if damage == "lock" else "0000000001.segment")).mkdir()
+    proxy = start_proxy(adopt_seconds=0.01)
+    for count in (1, 2):
+        proxy.chat()
+        proxy.exchanges(count)
+    assert orphan.is_dir()
