@@ -73,7 +73,7 @@ class Application:
             await send_error(send, ProxyError("The proxy failed; the request was fine."))
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        place = place_of(scope["path"])
+        place = place_of(scope["raw_path"])
         if place.route != ENDPOINT:
             read_headers(scope["headers"], self._settings)  # for its limit
             inner = {
