@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import ValidationError
 from sqlalchemy import Connection, Engine, text
 
 from ledger.database import database_address
@@ -139,6 +140,11 @@ def test_i10_a_record_that_postgres_refuses_is_set_aside_and_holds_up_no_other(
     assert proxy.exchanges()[0].seed == 6
     eventually(lambda: proxy.metric("slipstream_rejected_total") == 1)
     assert len(list((tmp_path / "spool" / "rejected").glob("*.json"))) == 1
+
+
+def test_an_unknown_log_level_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="DEBUG, INFO, WARNING or ERROR"):
+        settings_for("postgresql://h/d", "http://127.0.0.1:1", tmp_path, log_level="loud")
 
 
 @pytest.mark.parametrize("fault", ["schema", "server", "spool"])
