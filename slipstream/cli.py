@@ -14,7 +14,7 @@ from ledger.settings import explain
 from slipstream.commands import act, diagnose, look, process, stack
 from slipstream.errors import ChildFailedError, SlipstreamError
 
-PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(
     name="slipstream",
@@ -23,6 +23,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.callback()(stack.choose_home)
 app.command()(stack.up)
 app.command()(stack.down)
 app.command()(look.status)

@@ -86,8 +86,8 @@ def _tell(display: Display, result: Result) -> None:
         f"{result.seconds:.0f} s (seed {result.seed}, {result.heldout_prompts} prompts x {EXAM_CHOICES} replies).\n"
         f"The picture:      {HOME}/reward.png\n"
         f"The figures:      {HOME}/result.json\n"
-        f"Keep it running:  SLIPSTREAM_POLICY={LEARNING['SLIPSTREAM_POLICY']} .venv/bin/slipstream up --home {HOME}\n"
-        f"Query it then:    .venv/bin/slipstream psql --home {HOME} -f examples/sql/reward_by_version.sql",
+        f"Keep it running:  SLIPSTREAM_POLICY={LEARNING['SLIPSTREAM_POLICY']} .venv/bin/slipstream --home {HOME} up\n"
+        f"Query it then:    .venv/bin/slipstream --home {HOME} psql -f examples/sql/reward_by_version.sql",
         highlight=False,
         soft_wrap=True,
     )

@@ -1,5 +1,6 @@
 """`slipstream up` and `slipstream down`."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,12 @@ from slipstream.settings import StackSettings
 
 HomeOption = Annotated[Path | None, typer.Option(help="Where the state is kept. [default: .slipstream]")]
 STOP_SECONDS = 90
+
+
+def choose_home(home: HomeOption = None) -> None:
+    """An OpenAI-compatible proxy that learns from the traffic that passes through it."""
+    if home is not None:
+        os.environ["SLIPSTREAM_HOME"] = str(home)
 
 
 def up(
