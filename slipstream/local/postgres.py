@@ -155,7 +155,7 @@ def create_and_ask(home: Home, port: int) -> str:
             if server.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone() is None:
                 server.execute(f"CREATE DATABASE {DATABASE}")
     except psycopg.Error as error:
-        return (str(error).strip() or "no answer").splitlines()[-1]
+        return " ".join(str(error).split()) or "no answer"
     return ask_database(database_url(home, port))
 
 
@@ -166,5 +166,5 @@ def ask_database(url: str) -> str:
         with psycopg.connect(address, connect_timeout=3) as connection:
             connection.execute("SELECT 1")
     except (psycopg.Error, LedgerError) as error:
-        return (str(error).strip() or "no answer").splitlines()[-1]
+        return " ".join(str(error).split()) or "no answer"
     return ""
