@@ -39,6 +39,7 @@ class RewardRefusedError(LedgerError):
     """The reward was refused."""
 
     status = 422
+    param: str | None = None
 
 
 class RewardConflictError(RewardRefusedError):
@@ -50,6 +51,10 @@ class RewardConflictError(RewardRefusedError):
 class RewardOutOfRangeError(RewardRefusedError):
     """The reward is outside the policy's range."""
 
+    param = "reward"
+
 
 class ChoiceNeededError(RewardRefusedError):
     """This call has several choices: add "choice": k to say which one is judged."""
+
+    param = "choice"

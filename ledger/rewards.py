@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import Connection, insert, select, text
+from sqlalchemy import Connection, func, insert, select, text
 
 from ledger.early_rewards import lock_early
 from ledger.errors import LedgerError, RewardOutOfRangeError
@@ -62,7 +62,7 @@ def post_reward(connection: Connection, project: str, post: RewardPost) -> Rewar
     if judged is None:
         lock_early(connection, project_id)
         judged = resolve(connection, project_id, post.target, post.choice)
-    group_id = _check_range(connection, judged, post)
+    group_id = _check_range(connection, project_id, judged, post)
     event = _event(post, project_id, judged)
     standing = same_post(connection, event) or same_judgement(connection, event)
     if standing is None:
@@ -98,22 +98,34 @@ def _project_id(connection: Connection, project: str) -> UUID:
     return found
 
 
-def _check_range(connection: Connection, judged: Judged | None, post: RewardPost) -> UUID | None:
-    """The group of the trajectory, where known. An early reward is checked by v1.rewards when it is reconciled."""
+def _check_range(
+    connection: Connection, project_id: UUID, judged: Judged | None, post: RewardPost
+) -> UUID | None:
+    """The group of the trajectory, where known. An early reward has to fit some policy of the project, and is checked
+    again by v1.rewards when it is reconciled.
+    """
     if judged is None:
+        ranges = select(func.min(policies.c.reward_min), func.max(policies.c.reward_max))
+        _require_within(post, *connection.execute(ranges.where(policies.c.project_id == project_id)).one())
         return None
     row = connection.execute(
         select(policies.c.reward_min, policies.c.reward_max, trajectories.c.group_id)
         .join_from(trajectories, policies, policies.c.id == trajectories.c.policy_id)
         .where(trajectories.c.id == judged.trajectory_id)
     ).one()
-    is_bounded = post.metric == REWARD_METRIC and post.value is not None
-    if is_bounded and not row.reward_min <= post.value <= row.reward_max:
-        raise RewardOutOfRangeError(
-            f"The reward {post.value} is outside the policy's range, {row.reward_min} to {row.reward_max}."
-        )
+    _require_within(post, row.reward_min, row.reward_max)
     group_id: UUID | None = row.group_id
     return group_id
+
+
+def _require_within(post: RewardPost, smallest: float | None, largest: float | None) -> None:
+    """Both bounds are None for a project without policies."""
+    if post.metric != REWARD_METRIC or post.value is None or smallest is None or largest is None:
+        return
+    if not smallest <= post.value <= largest:
+        raise RewardOutOfRangeError(
+            f"The reward {post.value} is outside the policy's range, {smallest} to {largest}."
+        )
 
 
 def _event(post: RewardPost, project_id: UUID, judged: Judged | None) -> dict[str, Any]:

@@ -168,7 +168,9 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 def _refused_reward(_: Request, error: RewardRefusedError) -> ProxyError:
-    return RewardConflictAnswer(str(error)) if error.status == 409 else UnprocessableError(str(error))  # noqa: PLR2004
+    if error.status == 409:  # noqa: PLR2004
+        return RewardConflictAnswer(str(error))
+    return UnprocessableError(str(error), param=error.param)
 
 
 def _invalid_parameter(_: Request, error: RequestValidationError) -> ProxyError:

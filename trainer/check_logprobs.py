@@ -18,9 +18,16 @@ from trainer.settings import TrainerSettings
 from trainer.update import on_device
 from trainer.verdicts import as_turn
 
-RECENT = text(
-    "SELECT id, trajectory_id FROM exchanges WHERE policy_id = :policy_id AND is_trainable ORDER BY id DESC LIMIT :limit"
-)
+NUM_VERSIONS = 4
+RECENT = text("""
+    SELECT id, trajectory_id FROM (
+        SELECT id, trajectory_id, row_number() OVER (PARTITION BY version ORDER BY id DESC) AS place
+        FROM exchanges
+        WHERE policy_id = :policy_id AND is_trainable AND version > (
+            SELECT max(version) FROM exchanges WHERE policy_id = :policy_id AND is_trainable
+        ) - :num_versions
+    ) AS recent WHERE place <= :limit
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +41,8 @@ class LogprobCheck:
     versions: tuple[int, ...]
 
 
-def check_logprobs(settings: TrainerSettings, connection: Connection, limit: int = 64) -> LogprobCheck:
-    """Recompute the newest `limit` trainable exchanges. Raises CheckpointError if a version cannot be read."""
+def check_logprobs(settings: TrainerSettings, connection: Connection, limit: int = 16) -> LogprobCheck:
+    """Recompute the newest `limit` trainable exchanges of each of the newest four versions that have some. Raises CheckpointError if a version cannot be read."""
     policy = ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
     by_version: dict[int, list[WholeExchange]] = defaultdict(list)
     for exchange in _recent(connection, policy, limit):
@@ -57,7 +64,9 @@ def check_logprobs(settings: TrainerSettings, connection: Connection, limit: int
 
 
 def _recent(connection: Connection, policy: Policy, limit: int) -> list[WholeExchange]:
-    rows = connection.execute(RECENT, {"policy_id": policy.id, "limit": limit}).all()
+    rows = connection.execute(
+        RECENT, {"policy_id": policy.id, "limit": limit, "num_versions": NUM_VERSIONS}
+    ).all()
     wanted: set[UUID] = {row.id for row in rows}
     whole = whole_exchanges(connection, sorted({row.trajectory_id for row in rows}))
     return [exchange for turns in whole.values() for exchange in turns if exchange.exchange_id in wanted]

@@ -51,7 +51,7 @@ class TrainerSettings(EnvironmentSettings):
     upstream_urls: Urls = _env("SLIPSTREAM_UPSTREAM_URLS")
     base_model: str = _env("SLIPSTREAM_BASE_MODEL")
     policy: str = _env("SLIPSTREAM_POLICY", "default")
-    adapters: Path = _env("SLIPSTREAM_ADAPTERS")
+    adapters: Path = _env("SLIPSTREAM_ADAPTERS", Path(".slipstream/adapters"))
     checkpoints: Path | None = _env("SLIPSTREAM_CHECKPOINTS", None)
     # when a step starts, and with what
     step_groups: Count = _env("SLIPSTREAM_STEP_GROUPS", 8)

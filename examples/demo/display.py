@@ -6,6 +6,7 @@ On a terminal it is one live panel; elsewhere (a log file, CI) each change is a 
 import sys
 import time
 from dataclasses import dataclass, field
+from statistics import mean
 from types import TracebackType
 from typing import Self
 
@@ -24,8 +25,12 @@ class VersionRow:
 
     version: int
     exam: Score | None = None
-    practice: float | None = None
+    practised: list[float] = field(default_factory=list)  # rewards of all rounds of practice
     seconds: float = 0.0
+
+    @property
+    def practice(self) -> float | None:
+        return mean(self.practised) if self.practised else None
 
 
 @dataclass(slots=True)
@@ -45,7 +50,9 @@ class Display:
 
     def __enter__(self) -> Self:
         if sys.stdout.isatty():
-            self.live = Live(get_renderable=self._panel, console=self.console, refresh_per_second=4)
+            self.live = Live(
+                get_renderable=self._panel, console=self.console, refresh_per_second=4, transient=True
+            )
             self.live.start()
         return self
 

@@ -7,6 +7,7 @@ round goes on.
 import asyncio
 import time
 from contextlib import suppress
+from statistics import mean
 from typing import Any, TypeVar
 
 from openai import APIStatusError, AsyncOpenAI
@@ -92,8 +93,9 @@ class Lesson:
             self._client, batch, num_choices=NUM_CHOICES, seed=self._seed * 1000 + round_index + 1
         )
         display.tokens_per_second = tokens / (time.monotonic() - started)
-        display.reward = sum(each.reward for each in attempts) / len(attempts)
-        display.row(self._version).practice = display.reward
+        rewards = [each.reward for each in attempts]
+        display.reward = mean(rewards)
+        display.row(self._version).practised += rewards
         self._tokens += tokens
 
     async def _next_step_is_published(self) -> bool:

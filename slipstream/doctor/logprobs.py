@@ -16,11 +16,14 @@ REMEDY = (
 
 def check_logprobs(running: Running) -> Finding:
     """Recompute the newest exchanges at the version that sampled them: mean |difference| at most 1e-3."""
+    from transformers.utils.logging import disable_progress_bar
+
     from ledger.database import sync_engine, translated_errors
     from trainer.check_logprobs import check_logprobs as recompute
     from trainer.errors import TrainerError
     from trainer.settings import TrainerSettings
 
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     adopt(running)
     os.environ.setdefault("SLIPSTREAM_ADAPTERS", str(running.home / "adapters"))
     engine = sync_engine(running.require("DATABASE_URL"), pool_size=1)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
+from ledger.database import database_address
 from slipstream.errors import UsageError
 from slipstream.http import ask_http
 from slipstream.local import postgres, processes, valkey
@@ -76,6 +77,8 @@ def require_space(home: Home, settings: StackSettings) -> None:
 def plan(home: Home, settings: StackSettings, model: Model) -> tuple[list[ChildSpec], dict[str, object]]:
     """The children in the order of their start, and what run.json says about the stack."""
     ports = dict(zip(("postgres", "valkey", "vllm"), free_ports(3), strict=True))
+    if settings.database_url:
+        database_address(settings.database_url.get_secret_value())  # says what is wrong with it, at once
     given = {"DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
     secret = {name: value.get_secret_value() for name, value in given.items() if value}
     database = secret.get("DATABASE_URL") or postgres.database_url(home, ports["postgres"])

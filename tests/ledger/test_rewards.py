@@ -160,10 +160,17 @@ def test_an_early_reward_out_of_range_is_kept_and_does_not_count(connection: Con
     """I5, I10: it was acknowledged before the range could be known."""
     a_policy(connection)
     call = a_call(external_id="x")
-    post(connection, "x", 50.0)
+    post(connection, "x", 0.9)
+    connection.execute(text("UPDATE policies SET reward_min = -0.5, reward_max = 0.5"))
     record_calls(connection, [call])
     assert [reason for *_, reason in rows(connection, COUNTED)] == ["out_of_range"]
     assert reward_of(connection, call) is None
+
+
+def test_an_early_reward_that_fits_no_policy_of_the_project_is_refused(connection: Connection) -> None:
+    a_policy(connection)
+    with pytest.raises(RewardOutOfRangeError, match=r"-1\.0 to 1\.0"):
+        post(connection, "not seen yet", 50.0)
 
 
 def test_another_projects_id_behaves_as_unknown(connection: Connection, call: CallRecord) -> None:

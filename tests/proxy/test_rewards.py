@@ -66,7 +66,7 @@ def test_a_reward_on_several_choices_says_which(proxy: RunningProxy) -> None:
         (b'{"reward": "0.5"}', 422, "reward"),
         (b'{"reward": null}', 422, "reward"),
         (b"{}", 422, "reward"),
-        (b'{"reward": 99999999.0}', 422, None),
+        (b'{"reward": 99999999.0}', 422, "reward"),
         (b'{"reward": 1, "choice": -1}', 422, "choice"),
         (b'{"reward": 1, "choice": true}', 422, "choice"),
         (b'{"reward": 1, "metric": 5}', 422, "metric"),
