@@ -49,6 +49,11 @@ def connect_options() -> dict[str, Any]:
         "prepare_threshold": None,
         "connect_timeout": CONNECT_TIMEOUT_SECONDS,
         "application_name": "slipstream",
+        # A server whose machine is gone never answers: noticed within a minute, not after two hours.
+        "keepalives_idle": 20,
+        "keepalives_interval": 10,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 50_000,
     }
 
 

@@ -43,7 +43,7 @@ def _policy_of(call: CallRecord, known: dict[tuple[str, str], Policy]) -> Policy
     except KeyError:
         raise LedgerError(
             f"policy {call.policy!r} of project {call.project!r} is not in this database: start a proxy with "
-            "SLIPSTREAM_POLICY set to it, which registers it; the call stays in the spool"
+            "SLIPSTREAM_POLICY set to it, which registers it"
         ) from None
 
 

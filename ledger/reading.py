@@ -17,7 +17,7 @@ from ledger.identifiers import parse_id
 from ledger.policies import adapter_name
 from ledger.tables import exchanges, policies, projects
 from ledger.targets import resolve
-from ledger.text import from_storable
+from ledger.text import from_storable, mapped
 
 _TRAJECTORY = text("SELECT * FROM v1.trajectories WHERE id = :id")
 _REWARDS = text("SELECT * FROM v1.rewards WHERE trajectory_id = :id ORDER BY id")
@@ -112,12 +112,14 @@ def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _json(value: Any) -> Any:
+    return mapped(value, str, _json_leaf)
+
+
+def _json_leaf(value: Any) -> Any:
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _json(item) for name, item in value.items()}
-    return [_json(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

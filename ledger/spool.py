@@ -17,7 +17,7 @@ from ledger.errors import SpoolError, SpoolFullError
 from ledger.records import CallRecord
 from ledger.spool_directory import Position, SpoolDirectory
 from ledger.spool_frames import ACCEPTED, FINISHED, encode_frame
-from ledger.spool_orphans import Orphan, adopt_orphans
+from ledger.spool_orphans import Orphan, adopt_orphans, interrupted
 from ledger.spool_segment import SegmentWriter
 
 __all__ = ["Batch", "Orphan", "Spool", "adopt_orphans"]
@@ -43,6 +43,9 @@ class Spool:
         self._segment_bytes = segment_bytes
         self._mutex = threading.Lock()
         self._running: dict[UUID, int] = {}  # call -> the segment that it was accepted in
+        self._unwritten: list[
+            CallRecord
+        ] = []  # ended, but the disk took no record of it; waits for the next append
         self._cursor = Position(1, 0)
         self._writer = SegmentWriter(directory, 1)
 
@@ -78,14 +81,22 @@ class Spool:
             self._running[record.call_id] = self._writer.number
 
     def append(self, records: Sequence[CallRecord]) -> None:
-        """Calls ended: durable when this returns. One fsync, blocking. Raises SpoolFullError, SpoolError."""
-        frames = b"".join(encode_frame(FINISHED, record.call_id, encode_call(record)) for record in records)
+        """Calls ended: durable when this returns. One fsync, blocking. Raises SpoolFullError, SpoolError.
+
+        Where it raises, the accepted ones become `interrupted` with the next append, as they would after a crash.
+        """
+        frames = _finished(records)
         with self._mutex, _translated(self.path):
-            self._rotate_if_full()
-            self._writer.write(frames)
-            self._writer.sync()
-            for record in records:
+            try:
+                self._rotate_if_full()
+                self._writer.write(_finished(self._unwritten) + frames)
+                self._writer.sync()
+            except OSError:
+                self._unwritten += [interrupted(r) for r in records if r.call_id in self._running]
+                raise
+            for record in (*self._unwritten, *records):
                 self._running.pop(record.call_id, None)
+            self._unwritten.clear()
 
     def read_batch(self, max_records: int) -> Batch:
         """The oldest uncommitted calls, read from the files. The same again until `commit`."""
@@ -135,6 +146,10 @@ class Spool:
             following = SegmentWriter(self._directory, self._writer.number + 1)
             self._writer.close()
             self._writer = following
+
+
+def _finished(records: Sequence[CallRecord]) -> bytes:
+    return b"".join(encode_frame(FINISHED, record.call_id, encode_call(record)) for record in records)
 
 
 @contextmanager

@@ -58,8 +58,12 @@ class SpoolDirectory:
 
     @classmethod
     def adopt(cls, path: Path) -> "SpoolDirectory | None":
-        """None if its process lives, or if it is gone."""
-        lock = _lock(path) if (path / "lock").exists() else None
+        """None if its process lives, or if it is gone, or if it may not be opened (logged)."""
+        try:
+            lock = _lock(path) if (path / "lock").exists() else None
+        except OSError as error:  # such as another user's: the other orphans are adopted all the same
+            _LOG.error("orphan_unreadable", path=str(path), error=error.strerror)
+            return None
         return None if lock is None else cls(path, lock)
 
     def segments(self) -> list[int]:

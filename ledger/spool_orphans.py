@@ -11,6 +11,11 @@ from ledger.spool_frames import ACCEPTED
 from ledger.vocabulary import ExchangeStatus
 
 
+def interrupted(record: CallRecord) -> CallRecord:
+    """A call of which nothing is known but that it was accepted."""
+    return replace(record, status=ExchangeStatus.INTERRUPTED, is_delivered=False, choices=[])
+
+
 @dataclass(frozen=True, slots=True)
 class Orphan:
     """Record all of `records()`, commit, then `remove()`. Not removed, it is found again."""
@@ -43,7 +48,7 @@ class Orphan:
         frame = next(self.directory.frames(place.segment, place.offset))
         record = self.directory.decode(place.segment, frame)
         if record is not None:
-            yield replace(record, status=ExchangeStatus.INTERRUPTED, is_delivered=False, choices=[])
+            yield interrupted(record)
 
 
 def adopt_orphans(root: Path) -> Iterator[Orphan]:

@@ -32,15 +32,15 @@ def from_storable_text(value: str) -> str:
 
 def to_storable(value: Any) -> Any:
     """A JSON value (keys included) as jsonb can hold it."""
-    return _mapped(value, to_storable_text, _to_storable_leaf)
+    return mapped(value, to_storable_text, _to_storable_leaf)
 
 
 def from_storable(value: Any) -> Any:
     """The JSON value that `to_storable` was given."""
-    return _mapped(value, from_storable_text, _from_storable_leaf)
+    return mapped(value, from_storable_text, _from_storable_leaf)
 
 
-def _mapped(value: Any, of_key: Callable[[str], str], of_leaf: Callable[[Any], Any]) -> Any:
+def mapped(value: Any, of_key: Callable[[str], str], of_leaf: Callable[[Any], Any]) -> Any:
     """A copy with every key and leaf mapped. A loop, because a request may be nested deeper than Python recurses."""
     root = [value]
     waiting: list[Any] = [root]

@@ -73,7 +73,7 @@ class Application:
             await send_error(send, ProxyError("The proxy failed; the request was fine."))
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        place = place_of(scope["path"])
+        place = place_of(scope["raw_path"])
         if place.route != ENDPOINT:
             read_headers(scope["headers"], self._settings)  # for its limit
             inner = {
@@ -128,7 +128,7 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         redis_url = settings.redis_url.get_secret_value() if settings.redis_url else None
         nudge = Nudge(redis_url, metrics)
         stack.push_async_callback(nudge.drain)
-        follower = Follower(engine, live, replicas, metrics)
+        follower = Follower(engine, live, replicas, metrics, settings.base_model)
         for work in (partial(replicas.watch, settings.watch_seconds), partial(follower.run, settings)):
             stack.push_async_callback(_cancelled, asyncio.create_task(_kept_running(work)))
         parts = Parts(settings, live, replicas, vllm, recorder, metrics)

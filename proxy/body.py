@@ -28,7 +28,7 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]], settings: ProxySettings) ->
     num_bytes = 0
     for name, value in raw:
         num_bytes += len(name) + len(value) + 4
-        headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+        headers.setdefault(name.decode("latin-1").lower(), _decoded(value))
     if num_bytes > settings.max_header_bytes:
         raise HeadersTooLargeError
     if _ODD_HOST.search(
@@ -36,6 +36,14 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]], settings: ProxySettings) ->
     ):  # nothing is decided on it, and nothing honest looks like that
         raise InvalidRequestError("The Host header is malformed.", param="Host")
     return headers
+
+
+def _decoded(value: bytes) -> str:
+    """UTF-8, as paths and bodies are, so that an id is the same wherever it stands; else HTTP's old latin-1."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 async def read_body(receive: Receive, headers: dict[str, str], settings: ProxySettings) -> bytes:

@@ -3,6 +3,7 @@
 Invariant: the bytes that go upstream are the client's, but for the value of `model` and what capture needs.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,11 +53,13 @@ class ChatRequest:
         return self.wants_token_ids or bool(self.body.get("return_prompt_text"))
 
     def number(self, name: str, default: float | None = None) -> float | None:
-        """A sampling parameter as vLLM will read it; `default` if it is not a finite number."""
+        """A sampling parameter as vLLM will read it ("0.2" and true are numbers to pydantic); else `default`."""
         value = self.body.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _HUGE:
-            return float(value)
-        return default
+        try:
+            number = float(value) if isinstance(value, int | float | str) else math.nan
+        except (ValueError, OverflowError):
+            return default
+        return number if abs(number) < _HUGE else default
 
     def integer(self, name: str) -> int | None:
         value = self.body.get(name)

@@ -5,7 +5,7 @@ Invariant (I8): a learned name that a replica does not know is loaded there agai
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 
@@ -25,7 +25,7 @@ async def dispatched(
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """The reply, with its headers read. Leaving early closes the connection, which aborts the generation."""
     deadline = asyncio.get_running_loop().time() + parts.settings.upstream_wait_seconds
-    attempts = _Attempts(parts, target)
+    attempts = _Attempts(parts, target, deadline)
     while True:
         replica = await parts.replicas.acquire(target, deadline)
         replica.num_inflight += 1
@@ -43,9 +43,10 @@ async def dispatched(
 class _Attempts:
     """Counts what was tried for one call."""
 
-    def __init__(self, parts: Parts, target: Target) -> None:
+    def __init__(self, parts: Parts, target: Target, deadline: float) -> None:
         self._parts = parts
         self._target = target
+        self._deadline = deadline
         self._num_broken = 0
         self._has_reloaded = False
 
@@ -53,7 +54,7 @@ class _Attempts:
         """None = try again with another replica, or with this one when it is back."""
         try:
             response = await self._parts.vllm.chat(replica.url, body, request_id)
-        except aiohttp.ClientConnectorError as error:
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             self._count("unreachable")
             self._parts.replicas.mark_down(replica, f"cannot be reached ({type(error).__name__})")
             return None
@@ -90,7 +91,9 @@ class _Attempts:
         self._has_reloaded = True
         self._count("adapter_lost")
         self._parts.replicas.forget(replica, self._target)
-        await self._parts.replicas.load(replica, self._target)
+        with suppress(TimeoutError):  # acquiring says then what is missing
+            async with asyncio.timeout_at(self._deadline):
+                await self._parts.replicas.load(replica, self._target)
 
     def _count(self, reason: str) -> None:
         self._parts.metrics.upstream_retries.labels(reason).inc()

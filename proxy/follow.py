@@ -46,8 +46,11 @@ async def _ensure(engine: AsyncEngine, settings: ProxySettings) -> Policy:
 
 
 class Follower:
-    def __init__(self, engine: AsyncEngine, live: LivePolicies, replicas: Replicas, metrics: Metrics) -> None:
+    def __init__(
+        self, engine: AsyncEngine, live: LivePolicies, replicas: Replicas, metrics: Metrics, base_model: str
+    ) -> None:
         self._engine = engine
+        self._base_model = base_model
         self._live = live
         self._replicas = replicas
         self._metrics = metrics
@@ -78,7 +81,8 @@ class Follower:
             policies = await connection.run_sync(read_policies)
         self.is_database_lost = False
         for policy in policies:
-            if policy.project == DEFAULT_PROJECT and self._live.learn(policy):
+            is_news = policy.project == DEFAULT_PROJECT and self._live.learn(policy)
+            if is_news and policy.base_model == self._base_model:  # another base is another server's
                 await self._switch(policy)
 
     async def _switch(self, policy: Policy) -> None:

@@ -7,7 +7,7 @@ the last idea stays.
 from dataclasses import dataclass
 
 from ledger.policies import Policy, adapter_name
-from proxy.errors import UnknownModelError
+from proxy.errors import UnknownModelError, UpstreamUnavailableError
 
 _MAX_VERSION_DIGITS = 9
 
@@ -52,10 +52,15 @@ class LivePolicies:
         return [Target(self._policies[name], version) for name, version in self._serving.items()]
 
     def resolve(self, requested: str) -> Target:
-        """Any name goes to the default policy, but for a policy's own name and its pinned versions."""
+        """Any name goes to the default policy, but for a policy's own name and its pinned versions.
+
+        Raises UnknownModelError, or UpstreamUnavailableError for a policy that no server here can answer for (I8).
+        """
         if requested in self._serving:
             return Target(self._policies[requested], self._serving[requested])
         name, _, version = requested.rpartition("@")
+        if missing := {requested, name} & self._policies.keys() - self._serving.keys():
+            raise UpstreamUnavailableError(f"No model server holds {missing.pop()} now.", retry_after=5)
         if name not in self._serving:
             return Target(self._policies[self._default_name], self._serving[self._default_name])
         if version == "base":

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from ledger import reading
 from ledger.errors import RewardRefusedError
+from ledger.identifiers import parse_id
 from ledger.rewards import post_reward
 from ledger.vocabulary import DEFAULT_PROJECT
 from proxy.body import read_body, read_headers
@@ -83,6 +84,8 @@ def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
 
     @app.get("/v1/trajectories")
     async def trajectories(limit: Limit = 20, after: str | None = None) -> Response:
+        if after is not None and parse_id(after) is None:
+            raise UnprocessableError("'after' must be the last id of the page before.", param="after")
         return _list(await read(reading.list_trajectories, limit, after))
 
     @app.get("/v1/trajectories/{trajectory_id:path}")
@@ -143,6 +146,7 @@ def _add_error_handlers(app: FastAPI) -> None:
     add(RewardRefusedError, _refused_reward)
     add(RequestValidationError, _invalid_parameter)
     add(HTTPException, _unknown_route)  # Starlette's: what its router raises
+    add(Exception, lambda *_: ProxyError("The proxy failed; the request was fine."))  # and it is logged
 
 
 def _refused_reward(_: Request, error: RewardRefusedError) -> ProxyError:

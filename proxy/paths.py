@@ -1,11 +1,12 @@
-"""Which route a path means. Decided on `scope["path"]` alone: the Host header has no say (CVE-2026-48746).
+"""Which route a path means. Decided on `scope["raw_path"]` alone: the Host header has no say (CVE-2026-48746).
 
-A base URL with a doubled or missing /v1, or with stray slashes, is served, never redirected: a redirected POST
+Slashes that a client escaped (%2F) are part of an id, such as s3://bucket/run, and stay as they are. A base URL with a doubled or missing /v1, or with stray slashes, is served, never redirected: a redirected POST
 loses its body.
 """
 
 import re
 from typing import NamedTuple
+from urllib.parse import unquote
 
 _SLASHES = re.compile(r"/{2,}")
 _SESSION = re.compile(
@@ -20,13 +21,14 @@ class Place(NamedTuple):
     session_id: str | None = None  # from /sessions/{id}/v1/…
 
 
-def place_of(path: str) -> Place:
-    """`//v1/v1/models/` -> /v1/models; `/sessions/run-7/v1/chat/completions` -> that route in session run-7."""
-    path = _SLASHES.sub("/", f"/{path}").rstrip("/")
+def place_of(raw_path: bytes) -> Place:
+    """`//v1/v1/models/` -> /v1/models; `/sessions/run%2F7/v1/chat/completions` -> that route in session run/7."""
+    path = _SLASHES.sub("/", f"/{raw_path.decode('latin-1')}").rstrip("/")
     session_id = None
     if match := _SESSION.fullmatch(path):
-        session_id = match["id"] or match["bare_id"]
+        session_id = unquote(match["id"] or match["bare_id"])
         path = match["rest"] or match["bare_rest"]
+    path = unquote(path)
     if path in OPERATING:
         return Place(path, session_id)
     return Place(

@@ -5,6 +5,7 @@ Invariant: a connection that sends no complete head within the limits costs boun
 
 import asyncio
 import json
+from functools import partial
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -17,11 +18,10 @@ _REASONS = {400: "Bad Request", 431: "Request Header Fields Too Large"}
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    max_header_bytes: int
-    header_seconds: float
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, max_header_bytes: int, header_seconds: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.max_header_bytes = max_header_bytes
+        self.header_seconds = header_seconds
         self._num_header_bytes: int | None = 0  # None once the head is complete
         self._head_timer: asyncio.TimerHandle | None = None
         self._is_refused = False
@@ -81,7 +81,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self.loop.call_later(_LINGER_SECONDS, self.transport.close)
 
 
-def limited_protocol(settings: ProxySettings) -> type[LimitedProtocol]:
-    """The protocol class with this process' limits: uvicorn makes its instances by itself."""
-    limits = {"max_header_bytes": settings.max_header_bytes, "header_seconds": settings.header_seconds}
-    return type("LimitedProtocol", (LimitedProtocol,), limits)
+def limited_protocol(settings: ProxySettings) -> "partial[LimitedProtocol]":
+    """The protocol with this process' limits. A partial, not a class made here: worker processes unpickle it."""
+    return partial(
+        LimitedProtocol,
+        max_header_bytes=settings.max_header_bytes,
+        header_seconds=settings.header_seconds,
+    )

@@ -7,6 +7,7 @@ Records on their way are tracked, and `drain` waits for them at shutdown.
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import structlog
 
@@ -17,6 +18,8 @@ from proxy.metrics import Metrics
 
 log = structlog.get_logger()
 _Waiting = list[tuple[CallRecord, asyncio.Future[None]]]
+_Errors = list[SpoolError | None]
+_UNENCODABLE = (TypeError, ValueError, RecursionError)  # what encode_call raises
 
 
 class Recorder:
@@ -52,32 +55,45 @@ class Recorder:
             await self._write(self._append_all, finished)
         self._flusher = None
 
-    async def _write(self, write: Callable[[Sequence[CallRecord]], None], waiting: _Waiting) -> None:
+    async def _write(self, write: Callable[[Sequence[CallRecord]], _Errors], waiting: _Waiting) -> None:
         if not waiting:
             return
         records = [record for record, _ in waiting]
-        error: Exception | None = None
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, write, records)
-        except Exception as failure:  # noqa: BLE001 - every waiting call must hear of it, whatever it is
-            error = failure if isinstance(failure, SpoolError) else SpoolError(str(failure))
-            log.warning("spool_write_failed", num_records=len(records), error=str(failure))
-        for _, future in waiting:
+        errors = await asyncio.get_running_loop().run_in_executor(self._thread, write, records)
+        for (_, future), error in zip(waiting, errors, strict=True):
             _settle(future, error)
 
-    def _accept_all(self, records: Sequence[CallRecord]) -> None:
-        for record in records:
-            self._spool.accept(record)
+    def _accept_all(self, records: Sequence[CallRecord]) -> _Errors:
+        return [_error_of(self._spool.accept, record) for record in records]
 
-    def _append_all(self, records: Sequence[CallRecord]) -> None:
-        self._spool.append(records)
-        self._metrics.spooled.inc(len(records))
-        self._wake_writer()
+    def _append_all(self, records: Sequence[CallRecord]) -> _Errors:
+        """Together; if one of them cannot be encoded, one by one, so that no other fails with it."""
+        error = _error_of(self._spool.append, records)
+        if error is None:
+            self._metrics.spooled.inc(len(records))
+            self._wake_writer()
+        elif len(records) > 1 and isinstance(error.__cause__, _UNENCODABLE):
+            return [error for record in records for error in self._append_all([record])]
+        return [error] * len(records)
 
     async def drain(self) -> None:
         while self._flusher is not None:
             await asyncio.wait({self._flusher})
         self._thread.shutdown()
+
+
+def _error_of(write: Callable[..., None], argument: Any) -> SpoolError | None:
+    """Whatever it is, each waiting call must hear of its own."""
+    try:
+        write(argument)
+    except Exception as failure:  # noqa: BLE001 - see above
+        log.warning("spool_write_failed", error=str(failure))
+        if isinstance(failure, SpoolError):
+            return failure
+        error = SpoolError(str(failure))
+        error.__cause__ = failure
+        return error
+    return None
 
 
 def _settle(future: asyncio.Future[None], error: Exception | None) -> None:

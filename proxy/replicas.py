@@ -91,10 +91,10 @@ class Replicas:
         if result is Loading.LOADED:
             log.info("adapter_loaded", replica=replica.url, adapter=name)
             replica.models.add(name)
-        else:
+            self._judge(replica)
+        else:  # nothing changed: who waits for another version is not woken
             replica.problem = f"cannot load {name}: {problem}"
             log.warning("adapter_load_failed", replica=replica.url, adapter=name, error=problem)
-        self._judge(replica)
         return result
 
     async def prepare(self, target: Target) -> bool:
@@ -112,11 +112,10 @@ class Replicas:
         while True:
             if replica := self._least_loaded(target):
                 return replica
-            if await self._load_on_demand(target):
-                continue
             try:
                 async with asyncio.timeout_at(deadline):
-                    await self._changed.wait()
+                    if not await self._load_on_demand(target):
+                        await self._changed.wait()
             except TimeoutError:
                 raise self._unavailable(target) from None
 
@@ -126,7 +125,7 @@ class Replicas:
         return min(up, key=lambda replica: replica.num_inflight, default=None)
 
     async def _load_on_demand(self, target: Target) -> bool:
-        if target in self._wanted:
+        if any(target.upstream_model == wanted.upstream_model for wanted in self._wanted):
             return False  # the watcher loads it
         up = [replica for replica in self.all if replica.state is not ReplicaState.DOWN]
         results = [await self.load(replica, target) for replica in up[:1]]

@@ -92,4 +92,7 @@ def _moment(body: dict[str, Any]) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise UnprocessableError("'observed_at' must be an ISO 8601 time.", param="observed_at") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError as error:  # the year 0, or 10000
+        raise UnprocessableError("'observed_at' is out of range.", param="observed_at") from error

@@ -1,5 +1,6 @@
 """What the proxy can be told by its environment. docs/settings.md lists each variable with its default."""
 
+import logging
 from enum import StrEnum
 from pathlib import Path
 
@@ -64,6 +65,13 @@ class ProxySettings(EnvironmentSettings):
         urls = [url.strip() for url in value.split(",") if url.strip()]
         if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
             raise ValueError("name at least one vLLM base, such as http://127.0.0.1:8000")
+        return value
+
+    @field_validator("log_level")
+    @classmethod
+    def _is_level(cls, value: str) -> str:
+        if value.upper() not in logging.getLevelNamesMapping():
+            raise ValueError("say DEBUG, INFO, WARNING or ERROR")
         return value
 
     @property

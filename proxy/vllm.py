@@ -64,6 +64,8 @@ class VllmClient:
                 async with self._session.get(f"{base_url}/v1/models") as response:
                     body = await response.json(content_type=None)
             return {model["id"] for model in body["data"]}
+        except aiohttp.ConnectionTimeoutError as error:
+            raise VllmUnreachableError("cannot be reached (time-out)") from error
         except TimeoutError as error:
             raise VllmSilentError(f"did not answer within {_CHECK_SECONDS:g} s") from error
         except (aiohttp.ClientError, OSError) as error:

@@ -20,7 +20,7 @@ from ledger.errors import DatabaseUnreachableError, SchemaBehindError
 from ledger.recording import record_calls
 from ledger.records import CallRecord
 from ledger.spool import Spool
-from ledger.spool_orphans import adopt_orphans
+from ledger.spool_orphans import Orphan, adopt_orphans
 from proxy.metrics import Metrics
 
 log = structlog.get_logger()
@@ -73,11 +73,11 @@ class Writer:
             is_last = self._is_stopping.is_set()
             self._has_news.clear()
             try:
-                if time.monotonic() >= adopt_at and not is_last:
-                    self._adopt()
-                    adopt_at = time.monotonic() + self._adopt_seconds
                 while self._write_batch():
                     wait_seconds = _FIRST_WAIT_SECONDS
+                if time.monotonic() >= adopt_at and not is_last:
+                    adopt_at = time.monotonic() + self._adopt_seconds
+                    self._adopt()
             except Exception as error:  # noqa: BLE001 - this thread ends only when it is told to
                 self._metrics.commit_failures.inc()
                 log.warning("commit_failed", error=type(error).__name__, wait_seconds=wait_seconds)
@@ -99,13 +99,21 @@ class Writer:
         return True
 
     def _adopt(self) -> None:
+        """An orphan that cannot be read or written is left for the next look: it holds up nothing else."""
         for orphan in adopt_orphans(self._root):
-            records = iter(orphan.records())
-            while chunk := list(islice(records, _MAX_RECORDS)):
-                self._write(chunk)
-                self._metrics.adopted.inc(len(chunk))
-            orphan.remove()
-            log.info("spool_adopted")
+            try:
+                self._adopt_one(orphan)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, our own calls come first
+                self._metrics.commit_failures.inc()
+                log.warning("adoption_failed", path=str(orphan.directory.path), error=type(error).__name__)
+
+    def _adopt_one(self, orphan: Orphan) -> None:
+        records = iter(orphan.records())
+        while chunk := list(islice(records, _MAX_RECORDS)):
+            self._write(chunk)
+            self._metrics.adopted.inc(len(chunk))
+        orphan.remove()
+        log.info("spool_adopted")
 
     def _write(self, records: Sequence[CallRecord]) -> None:
         try:

@@ -29,6 +29,8 @@ class Faults:
     is_unwell: bool = False  # /health answers 503
     answer_as: str | None = None  # `model` in replies
     refuse_loading: bool = False
+    loading_seconds: float = 0.0  # before an adapter is loaded, or refused
+    loading_status: int = 404  # of a refusal
     status: int | None = None  # every chat answers this, with `raw_body`
     raw_body: bytes | None = None  # instead of a generated reply
     raw_chunks: list[bytes] | None = None  # instead of a generated stream
@@ -136,12 +138,16 @@ class FakeVllm:
 
     async def _load(self, request: web.Request) -> web.Response:
         body = await request.json()
+        await asyncio.sleep(self.faults.loading_seconds)
         name, path = body["lora_name"], body["lora_path"]
         if name in self.adapters and not body.get("load_inplace"):
             text = f"The lora adapter '{name}' has already been loaded. If you want to load the adapter in place, "
             raise FakeError(400, f"{text}set 'load_inplace' to True.", "InvalidUserInput")
         if self.faults.refuse_loading or (self.known_paths_only and not _exists(path)):
-            raise FakeError(404, f"Loading lora {name} failed: No adapter found for {path}", "NotFoundError")
+            missing = f"No adapter found for {path}" if self.faults.loading_status == 404 else "out of memory"
+            raise FakeError(
+                self.faults.loading_status, f"Loading lora {name} failed: {missing}", "NotFoundError"
+            )
         self.adapters[name] = path
         return web.Response(text=f"Success: LoRA adapter '{name}' added successfully.")
 

@@ -81,3 +81,12 @@ def test_the_pool_never_holds_more_than_it_says(engine: Engine) -> None:
     assert (engine.pool.size(), engine.pool._max_overflow) == (5, 0)  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="pool_size"):
         sync_engine("postgresql://h/d", pool_size=0)
+
+
+def test_a_server_whose_machine_is_gone_is_noticed_within_a_minute(engine: Engine) -> None:
+    """Without these the kernel waits for two hours, and so would the writer."""
+    with engine.connect() as connection:
+        told = connection.connection.driver_connection.info.get_parameters()  # type: ignore[union-attr]
+    idle, interval, count = (int(told[f"keepalives_{name}"]) for name in ("idle", "interval", "count"))
+    assert idle + interval * count < 60
+    assert int(told["tcp_user_timeout"]) < 60_000

@@ -249,3 +249,23 @@ def test_many_threads_append_while_one_reads(tmp_path: Path) -> None:
     assert sorted(call.call_id for call in seen) == sorted(call.call_id for call in calls)
     spool.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_call_whose_end_could_not_be_written_is_written_as_interrupted_later_and_holds_no_segment(
+    tmp_path: Path,
+) -> None:
+    """I4: the disk was full for a moment; afterwards nothing keeps the old segments."""
+    spool = Spool.open(tmp_path, segment_bytes=1000)
+    unlucky, others = a_call(), [a_call() for _ in range(3)]
+    spool.accept(unlucky)
+    with limited_file_size(100), pytest.raises(SpoolFullError):
+        spool.append([unlucky])
+    for call in others:
+        spool.accept(call)
+        spool.append([call])
+    batch = spool.read_batch(10)
+    spool.commit(batch)
+    assert [record.status for record in batch.records if record.call_id == unlucky.call_id] == ["interrupted"]
+    assert len(segments(spool.path)) == 1
+    spool.close()
+    assert list(tmp_path.iterdir()) == []

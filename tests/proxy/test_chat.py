@@ -180,3 +180,10 @@ def test_a_call_costs_the_client_no_wait_for_postgres(start_proxy: StartProxy, v
         connection.exec_driver_sql("LOCK TABLE exchanges IN ACCESS EXCLUSIVE MODE")
         assert proxy.chat().status_code == 200
     proxy.exchanges()
+
+
+@pytest.mark.parametrize(("given", "recorded"), [("0.25", 0.25), (True, 1.0), (False, 0.0), (None, 1.0)])
+def test_a_temperature_is_recorded_as_vllm_reads_it(proxy: RunningProxy, given: Any, recorded: float) -> None:
+    """pydantic takes "0.25" for a number: the trainer must divide by the one that was sampled with."""
+    proxy.chat(temperature=given)
+    assert proxy.exchanges()[0].temperature == recorded

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import ValidationError
 from sqlalchemy import Connection, Engine, text
 
 from ledger.database import database_address
@@ -141,6 +142,11 @@ def test_i10_a_record_that_postgres_refuses_is_set_aside_and_holds_up_no_other(
     assert len(list((tmp_path / "spool" / "rejected").glob("*.json"))) == 1
 
 
+def test_an_unknown_log_level_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="DEBUG, INFO, WARNING or ERROR"):
+        settings_for("postgresql://h/d", "http://127.0.0.1:1", tmp_path, log_level="loud")
+
+
 @pytest.mark.parametrize("fault", ["schema", "server", "spool"])
 def test_a_start_that_cannot_work_says_one_sentence_and_exits(
     empty_database_url: str, database_url: str, tmp_path: Path, fault: str
@@ -177,3 +183,32 @@ def test_a_hundred_calls_at_once_are_a_hundred_rows(proxy: RunningProxy) -> None
         thread.join()
     rows = proxy.exchanges(100)
     assert len({row.request_id for row in rows}) == 100
+
+
+def test_two_worker_processes_serve_and_record(
+    database_url: str, engine: Engine, vllm: FakeVllm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a spool of its own; what uvicorn hands to them must survive pickling."""
+    monkeypatch.setenv("SLIPSTREAM_WORKERS", "2")
+    with proxy_process(settings_for(database_url, vllm.url, tmp_path), engine) as (proxy, process):
+        assert process.poll() is None
+        eventually(lambda: len(list((tmp_path / "spool").glob("*-*"))) == 2)
+        assert proxy.chat().status_code == 200
+        proxy.exchanges()
+
+
+@pytest.mark.parametrize("damage", ["lock", "segment"])
+def test_an_orphan_that_cannot_be_adopted_holds_up_no_call(
+    start_proxy: StartProxy, tmp_path: Path, damage: str
+) -> None:
+    """I4: another user's directory, say, below the same spool."""
+    orphan = tmp_path / "spool" / "1-dead"
+    orphan.mkdir(parents=True)
+    if damage == "segment":
+        (orphan / "lock").touch()
+    (orphan / ("lock" if damage == "lock" else "0000000001.segment")).mkdir()
+    proxy = start_proxy(adopt_seconds=0.01)
+    for count in (1, 2):
+        proxy.chat()
+        proxy.exchanges(count)
+    assert orphan.is_dir()

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from tests.fakes.vllm import FakeVllm
 from tests.proxy.conftest import StartProxy
@@ -210,3 +211,11 @@ def test_nonsense_from_the_upstream_is_a_502_and_a_failed_row(proxy: RunningProx
     assert {row.status for row in proxy.exchanges(3)} == {"failed"}
     vllm.faults.raw_body = None
     eventually(lambda: proxy.chat().status_code == 200)
+
+
+def test_a_fault_of_ours_has_the_envelope_too(proxy: RunningProxy) -> None:
+    with proxy.engine.begin() as connection:
+        connection.execute(text("DROP VIEW v1.versions CASCADE"))
+    response = proxy.client.get("/v1/versions")
+    assert response.status_code == 500
+    assert error_of(response)["type"] == "server_error"

@@ -1,14 +1,16 @@
 """Versions and replicas: the learned name is answered by its own adapter, or not at all (I8)."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
-from ledger.policies import move_live, read_policies
+from ledger.policies import ensure_policy, move_live, read_policies
 from tests.fakes.vllm import FakeVllm, running_fake_vllm
 from tests.proxy.conftest import StartProxy
 from tests.proxy.running import RunningProxy, eventually
@@ -171,3 +173,73 @@ def test_a_500_of_a_healthy_vllm_passes(proxy: RunningProxy, vllm: FakeVllm) -> 
     reply = proxy.chat()
     assert (reply.status_code, reply.json()["error"]["message"]) == (500, "no")
     assert len(vllm.chats()) == 1
+
+
+def test_a_policy_on_another_base_neither_blocks_readiness_nor_is_answered_by_this_one(
+    start_proxy: StartProxy, vllm: FakeVllm, engine: Engine
+) -> None:
+    """I8: SLIPSTREAM_POLICY and the base were changed, and vLLM came up after the proxy."""
+    with engine.begin() as connection:
+        old = ensure_policy(connection, name="old", base_model="other-base")
+        move_live(connection, old.id, 3)
+    vllm.stop()
+    proxy = start_proxy(awaits_ready=False)
+    eventually(lambda: proxy.chat(model="old").status_code == 503)
+    vllm.start()
+    eventually(lambda: proxy.client.get("/ready").status_code == 200)
+    assert proxy.chat(model="gpt-4o").json()["model"] == "default@0"
+    for name in ("old", "old@3"):
+        refused = proxy.chat(model=name)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "upstream_unavailable")
+        assert refused.headers["retry-after"]
+
+
+def test_a_replica_that_accepts_no_connection_is_passed_over(
+    start_proxy: StartProxy, vllm: FakeVllm, second_vllm: FakeVllm
+) -> None:
+    """Its machine is gone: connecting times out, and no refusal says so."""
+    upstream = f"{vllm.url},{second_vllm.url}"
+    proxy = start_proxy(upstream=upstream, watch_seconds=30, upstream_connect_seconds=0.3)
+    vllm.stop()
+    with unreachable_port(vllm.port):
+        assert [proxy.chat().status_code for _ in range(3)] == [200] * 3
+    assert proxy.metric("slipstream_upstream_retries_total") >= 1
+
+
+@contextmanager
+def unreachable_port(port: int) -> Iterator[None]:
+    """A port whose queue of connections is full: the kernel answers no more."""
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.socket())
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        listening.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.1", port))
+        yield
+
+
+def test_i8_a_load_that_hangs_does_not_lengthen_the_wait(start_proxy: StartProxy, vllm: FakeVllm) -> None:
+    """I8: a bounded wait, then a 503, however long vLLM takes to load."""
+    proxy = start_proxy(upstream_wait_seconds=0.5)
+    vllm.faults.loading_seconds = 30
+    began = time.monotonic()
+    response = proxy.chat(model="default@7")
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "upstream_unavailable")
+    assert time.monotonic() - began < 5
+
+
+def test_calls_that_wait_for_a_version_do_not_drive_each_other_to_load_it(
+    start_proxy: StartProxy, vllm: FakeVllm
+) -> None:
+    """vLLM is short of memory: each call tries once, and again only when something changed."""
+    proxy = start_proxy(upstream_wait_seconds=1.5, watch_seconds=30)
+    vllm.faults.refuse_loading, vllm.faults.loading_status = True, 500
+    calls = [threading.Thread(target=proxy.chat, kwargs={"model": "default@7"}) for _ in range(4)]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join()
+    assert sum(seen.path == "/v1/load_lora_adapter" for seen in vllm.seen) <= 8

@@ -3,6 +3,7 @@
 import json
 import time
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -171,3 +172,40 @@ def test_ready_says_in_time_that_postgres_is_silent(
             503,
             ["Postgres did not answer within 0.5 s."],
         )
+
+
+@pytest.mark.parametrize("name", ["s3://bucket/run", "a//b/", "v1/v1", "100%", "\u65e5\u672c", "caf\u00e9"])
+def test_the_callers_own_id_means_the_same_in_a_header_a_path_and_a_reward(
+    proxy: RunningProxy, name: str
+) -> None:
+    """An escaped slash is part of the id; an id is UTF-8 wherever it stands."""
+    escaped = quote(name, safe="")
+    body = {"messages": [{"role": "user", "content": "Hi"}]}
+    path = "/v1/chat/completions"
+    sent = [
+        proxy.client.post(path, json=body, headers={b"X-Trajectory-Id": name.encode()}),
+        proxy.client.post(f"/sessions/{escaped}{path}", json=body),
+        proxy.client.post(path, json={**body, "metadata": {"trajectory_id": name}}),
+    ]
+    assert [answer.status_code for answer in sent] == [200] * 3
+    assert len({row.trajectory_id for row in proxy.exchanges(3)}) == 1
+    assert post(proxy, escaped, reward=1).json()["status"] == "recorded"
+
+
+def test_a_cursor_that_is_no_id_is_refused_and_not_the_first_page_again(proxy: RunningProxy) -> None:
+    response = proxy.client.get("/v1/trajectories?after=garbage")
+    assert (response.status_code, response.json()["error"]["param"]) == (422, "after")
+
+
+def test_a_moment_beyond_the_calendar_is_refused(proxy: RunningProxy) -> None:
+    for moment in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"):
+        refused = post(proxy, "t", reward=1, observed_at=moment)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (422, "observed_at")
+
+
+def test_a_deeply_nested_request_can_be_read_back(proxy: RunningProxy) -> None:
+    """B084: never a 500. 700 levels are more than Python recurses in pairs of frames."""
+    raw = '{"messages":[],"metadata":{"trajectory_id":"deep"},"x":' + "[" * 700 + "]" * 700 + "}"
+    proxy.client.post("/v1/chat/completions", content=raw)
+    proxy.exchanges()
+    assert proxy.client.get("/v1/trajectories/deep").status_code == 200
