@@ -12,9 +12,10 @@ import aiohttp
 from proxy.errors import UpstreamBrokenError, UpstreamTimeoutError, UpstreamUnavailableError
 from proxy.live import Target
 from proxy.parts import Parts
-from proxy.replicas import Replica
+from proxy.replicas import Replica, ReplicaState
 
 _NOT_FOUND = 404
+_SERVER_ERROR = 500
 _MAX_BROKEN = 2
 
 
@@ -60,16 +61,28 @@ class _Attempts:
         except TimeoutError as error:
             raise UpstreamTimeoutError from error
         except (aiohttp.ClientError, OSError) as error:
-            self._num_broken += 1
-            if self._num_broken >= _MAX_BROKEN:
-                raise UpstreamBrokenError from error
-            self._count("broken")
+            self._count_broken(error)
+            return None
+        if response.status >= _SERVER_ERROR and await self._is_dying(replica):
+            response.close()
+            self._count_broken(None)
             return None
         if response.status == _NOT_FOUND and self._target.version:
             response.close()
             await self._reload(replica)
             return None
         return response
+
+    async def _is_dying(self, replica: Replica) -> bool:
+        """Whether its engine died: vLLM answers 500 to every call then, until it ends."""
+        await self._parts.replicas.check(replica)
+        return replica.state is ReplicaState.DOWN
+
+    def _count_broken(self, error: Exception | None) -> None:
+        self._num_broken += 1
+        if self._num_broken >= _MAX_BROKEN:
+            raise UpstreamBrokenError from error
+        self._count("broken")
 
     async def _reload(self, replica: Replica) -> None:
         if self._has_reloaded:

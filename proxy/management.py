@@ -1,28 +1,24 @@
 """Every route but the data plane: models, rewards, reading, operating. Plain FastAPI, in OpenAI's envelope."""
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Annotated, Any
 
-import structlog
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from sqlalchemy.exc import InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.exceptions import HTTPException
 
 from ledger import reading
-from ledger.errors import DatabaseUnreachableError, RewardRefusedError
+from ledger.errors import RewardRefusedError
 from ledger.identifiers import parse_id
 from ledger.rewards import post_reward
 from ledger.vocabulary import DEFAULT_PROJECT
 from proxy.body import read_body, read_headers
+from proxy.bounded import in_transaction
 from proxy.errors import (
-    LedgerUnavailableError,
     MethodRefusedError,
     NotFoundError,
     ProxyError,
@@ -36,9 +32,7 @@ from proxy.parts import Parts
 from proxy.readiness import what_is_missing
 from proxy.reward_request import parse_reward
 
-log = structlog.get_logger()
 Limit = Annotated[int, Query(ge=1, le=1000)]
-_UNREACHABLE = (DatabaseUnreachableError, OperationalError, InterfaceError, PoolTimeoutError, OSError)
 
 
 def create_management(parts: Parts, engine: AsyncEngine, nudge: Nudge) -> FastAPI:
@@ -67,8 +61,7 @@ def _add_rewards(app: FastAPI, parts: Parts, engine: AsyncEngine, nudge: Nudge) 
         """I5: the 200 is sent after the commit."""
         headers = read_headers(request.scope["headers"], parts.settings)
         post = parse_reward(target, await read_body(request.receive, headers, parts.settings))
-        async with _transaction(engine) as connection:
-            result = await connection.run_sync(post_reward, DEFAULT_PROJECT, post)
+        result = await in_transaction(engine, post_reward, DEFAULT_PROJECT, post)
         parts.metrics.rewards.labels(result.status).inc()
         if result.group_is_ready:
             nudge.send()
@@ -87,8 +80,7 @@ def _text(value: object | None) -> str | None:
 
 def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
     async def read(question: Callable[..., Any], *arguments: Any) -> Any:
-        async with _transaction(engine) as connection:
-            return await connection.run_sync(question, DEFAULT_PROJECT, *arguments)
+        return await in_transaction(engine, question, DEFAULT_PROJECT, *arguments)
 
     @app.get("/v1/trajectories")
     async def trajectories(limit: Limit = 20, after: str | None = None) -> Response:
@@ -139,16 +131,6 @@ def _add_operating(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:
     @app.get("/metrics")
     async def metrics() -> Response:
         return Response(generate_latest(parts.metrics.registry), media_type=CONTENT_TYPE_LATEST)
-
-
-@asynccontextmanager
-async def _transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    try:
-        async with engine.begin() as connection:
-            yield connection
-    except _UNREACHABLE as error:
-        log.warning("database_unreachable", error=type(error).__name__)
-        raise LedgerUnavailableError(retry_after=2) from error
 
 
 def _add_error_handlers(app: FastAPI) -> None:

@@ -1,4 +1,8 @@
-"""A vLLM plugin (entry point `vllm.general_plugins`) that mends LoRA on a CPU. On a GPU it changes nothing in use.
+"""A vLLM plugin (entry point `vllm.general_plugins`) that mends LoRA: a crash everywhere, wrong weights on a CPU.
+
+vLLM 0.32 tells adapters apart by name where it gathers those of a batch, but by id where it looks them up. A name that
+was unloaded and loaded again has another id; if a call of the old one still runs, both are in one batch, one of them is
+left out, and the engine dies of a KeyError with every call in it. So requests are equal only if their ids are, too.
 
 vLLM 0.32's CPU kernels pick a row's adapter by `weights[indices]`. A row without an adapter has index -1, which picks
 the *last* slot: a request to the base model that is batched beside a request to an adapter is answered with some
@@ -8,8 +12,10 @@ multiplied at once instead of copying the adapter for each row.
 Legend: N = rows (tokens of the batch), R = rank, I = input width, O = output width, S = adapter slots.
 """
 
+import logging
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +34,23 @@ def register() -> None:
                     f"this vLLM has no {module.__name__}.{name}: serve version 0 apart from adapters"
                 )
             setattr(module, name, replacement)
+    tell_adapters_apart()
+    logging.getLogger("vllm.slipstream_plugin").info("Slipstream's plugin is in force: LoRA is mended")
+
+
+def tell_adapters_apart() -> None:
+    """Two loads of one name are two adapters."""
+    from vllm.lora.request import LoRARequest
+
+    def is_equal(self: LoRARequest, other: Any) -> bool:
+        return isinstance(other, LoRARequest) and _identity(self) == _identity(other)
+
+    LoRARequest.__eq__ = is_equal  # type: ignore[method-assign]
+    LoRARequest.__hash__ = lambda self: hash(_identity(self))  # type: ignore[method-assign]
+
+
+def _identity(request: Any) -> tuple[str, int]:
+    return request.lora_name, request.lora_int_id
 
 
 def bgmv_shrink(

@@ -146,6 +146,35 @@ def test_an_unwell_vllm_gets_no_calls(start_proxy: StartProxy, vllm: FakeVllm, s
     assert not vllm.chats()
 
 
+def test_a_vllm_whose_engine_died_is_waited_for_its_500_is_nobodys_answer(
+    proxy: RunningProxy, vllm: FakeVllm
+) -> None:
+    """I8: it answers 500 for a moment before it ends; /health says that it is not well."""
+    dead = b'{"error":{"message":"EngineCore encountered an issue.","type":"InternalServerError","param":null,"code":500}}'
+    vllm.faults.status, vllm.faults.raw_body, vllm.faults.is_unwell = 500, dead, True
+
+    def restart() -> None:
+        vllm.faults.status, vllm.faults.raw_body, vllm.faults.is_unwell = None, None, False
+
+    timer = threading.Timer(1.0, restart)
+    timer.start()
+    reply = proxy.chat()
+    timer.join()
+    assert (reply.status_code, reply.json().get("object")) == (200, "chat.completion")
+    [row] = proxy.exchanges()
+    assert row.status == "completed"
+
+
+def test_a_500_of_a_healthy_vllm_passes(proxy: RunningProxy, vllm: FakeVllm) -> None:
+    vllm.faults.status, vllm.faults.raw_body = (
+        500,
+        b'{"error":{"message":"no","type":"x","param":null,"code":500}}',
+    )
+    reply = proxy.chat()
+    assert (reply.status_code, reply.json()["error"]["message"]) == (500, "no")
+    assert len(vllm.chats()) == 1
+
+
 def test_a_policy_on_another_base_neither_blocks_readiness_nor_is_answered_by_this_one(
     start_proxy: StartProxy, vllm: FakeVllm, engine: Engine
 ) -> None:

@@ -1,12 +1,15 @@
 """POST /v1/trajectories/{id}/reward: strict, idempotent, durable when answered."""
 
 import json
+import time
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
+from sqlalchemy import text
 
+from proxy import bounded, readiness
 from tests.proxy.conftest import StartProxy
 from tests.proxy.running import RunningProxy, eventually
 
@@ -138,6 +141,37 @@ def test_a_nudge_that_fails_is_counted_and_nothing_else(start_proxy: StartProxy)
     for choice in range(2):
         assert post(proxy, reply.json()["id"], reward=choice, choice=choice).status_code == 200
     eventually(lambda: proxy.metric("slipstream_nudges_total"))
+
+
+def test_a_frozen_postgres_is_a_503_in_time_and_writes_nothing_afterwards(
+    proxy: RunningProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I5: what was answered 503 must not be written later, after what was posted in its stead."""
+    monkeypatch.setattr(bounded, "WAIT_SECONDS", 0.5)
+    with proxy.engine.connect() as connection:
+        connection.execute(text("LOCK TABLE reward_events"))  # Postgres accepts the question, and is silent
+        began = time.monotonic()
+        answer = post(proxy, "frozen", reward=1)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "ledger_unavailable")
+        assert answer.headers["retry-after"] == "2"
+        assert time.monotonic() - began < 5
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%reward_events%' AND state <> 'idle' AND pid <> pg_backend_pid()"
+    eventually(lambda: not proxy.rows(waiting))
+    assert not proxy.rows("SELECT * FROM reward_events")
+    assert post(proxy, "frozen", reward=0).json()["status"] == "early"
+
+
+def test_ready_says_in_time_that_postgres_is_silent(
+    proxy: RunningProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "_WAIT_SECONDS", 0.5)
+    with proxy.engine.connect() as connection:
+        connection.execute(text("LOCK TABLE alembic_version"))
+        answer = proxy.client.get("/ready", timeout=5)
+        assert (answer.status_code, answer.json()["missing"]) == (
+            503,
+            ["Postgres did not answer within 0.5 s."],
+        )
 
 
 @pytest.mark.parametrize("name", ["s3://bucket/run", "a//b/", "v1/v1", "100%", "\u65e5\u672c", "caf\u00e9"])

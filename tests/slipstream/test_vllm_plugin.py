@@ -2,8 +2,9 @@
 
 import torch
 from vllm.lora.ops.torch_ops import lora_ops
+from vllm.lora.request import LoRARequest
 
-from slipstream.vllm_plugin import bgmv_expand, bgmv_expand_slice, bgmv_shrink
+from slipstream.vllm_plugin import bgmv_expand, bgmv_expand_slice, bgmv_shrink, tell_adapters_apart
 
 ROWS, RANK, WIDTH, SLOTS = 6, 8, 12, 3
 
@@ -39,3 +40,12 @@ def test_rows_without_an_adapter_get_none() -> None:
     assert torch.all(output[is_base] == 1)
     assert torch.all(output[:, :WIDTH] == 1)
     assert not torch.any(output[~is_base, WIDTH:] == 1)
+
+
+def test_a_name_loaded_again_is_another_adapter() -> None:
+    """I8: vLLM 0.32 left one of the two out of the batch's adapters, and the engine died with all its calls."""
+    tell_adapters_apart()
+    old, new = LoRARequest("default@1", 5, "/a/default@1"), LoRARequest("default@1", 51, "/a/default@1")
+    assert {request.lora_int_id for request in {old, new}} == {5, 51}
+    assert old == LoRARequest("default@1", 5, "/a/default@1") != new
+    assert len({old, LoRARequest("default@1", 5, "/a/default@1")}) == 1
