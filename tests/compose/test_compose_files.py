@@ -1,6 +1,7 @@
 """What docker-compose.yml promises, read from the file: it is tested where no Docker is."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,13 @@ def test_no_file_holds_a_password() -> None:
 def test_the_database_address_comes_from_a_file(name: str) -> None:
     assert SERVICES[name]["environment"]["DATABASE_URL_FILE"] == "/var/lib/slipstream/secrets/database_url"
     assert "DATABASE_URL" not in SERVICES[name]["environment"]
+
+
+def test_vllm_on_a_cpu_loads_our_plugin_by_the_name_it_is_registered_under() -> None:
+    """I2: without it, version 0 is answered with an adapter's weights (slipstream/vllm_plugin.py)."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (name,) = project["entry-points"]["vllm.general_plugins"]
+    assert SERVICES["vllm"]["environment"]["VLLM_PLUGINS"] == name
 
 
 def test_the_gpu_file_serves_the_pinned_vllm_version() -> None:
