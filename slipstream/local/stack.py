@@ -142,6 +142,8 @@ def ask_each(urls: str) -> str:
 
 def greet(home: Home, settings: StackSettings, display: Display) -> None:
     url = processes.local_address(settings)
+    is_default = settings.home == StackSettings.model_fields["home"].default
+    look = "slipstream" if is_default else f"slipstream --home {settings.home}"
     for line in (
         "Slipstream is up.",
         "",
@@ -149,7 +151,7 @@ def greet(home: Home, settings: StackSettings, display: Display) -> None:
         "  export OPENAI_API_KEY=any            # on loopback any key is accepted",
         "",
         f'  reward an answer    POST {url}/v1/trajectories/ID/reward  {{"reward": 1}}',
-        "  look into it        slipstream status · slipstream psql · slipstream doctor",
+        f"  look into it        {look} status · {look} psql · {look} doctor",
         f"  state and logs      {home.root}",
         "",
         "Ctrl-C stops every process; the state stays.",
