@@ -2,18 +2,17 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from examples.demo.display import Display
+from slipstream.http import ask_http
 from slipstream.local import leash
+from slipstream.local.ports import free_ports
 
 START_SECONDS = 900.0  # the first start prepares the model and pays for a cold disk
 STOP_SECONDS = 60
@@ -28,7 +27,7 @@ class StackFailedError(Exception):
 def running_stack(home: Path, settings: Mapping[str, str], display: Display) -> Iterator[str]:
     """Run the embedded stack in `home` while the block runs; yields its base URL. Raises StackFailedError."""
     home.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    (port,) = free_ports(1)
     log = home / "up.log"
     command = [sys.executable, "-m", "slipstream", "up", "--home", str(home), "--port", str(port)]
     order, leash_end = os.pipe()
@@ -58,11 +57,9 @@ def _wait_until_ready(stack: "subprocess.Popen[bytes]", url: str, log: Path, dis
                 f"`slipstream up` ended with {stack.returncode}:\n{log.read_text(errors='replace')[-2000:]}"
             )
         display.say("starting the embedded stack", _last_news(log))
-        try:
-            with urllib.request.urlopen(f"{url}/ready", timeout=5):  # noqa: S310 - our own loopback URL
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(1)
+        if not ask_http(f"{url}/ready", seconds=5):
+            return
+        time.sleep(1)
     raise StackFailedError(f"the stack was not ready within {START_SECONDS:.0f} s; its log is {log}")
 
 
@@ -70,9 +67,3 @@ def _last_news(log: Path) -> str:
     """What `slipstream up` said last, such as `starting model (35 s, 70 %: copying the weights)`, without its clock."""
     lines = log.read_text(errors="replace").strip().splitlines()
     return lines[-1].partition(" ")[2] if lines else ""
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
