@@ -16,6 +16,7 @@ from uuid import uuid4
 import structlog
 
 from ledger.codec import decode_call
+from ledger.durable import sync_path
 from ledger.errors import SpoolError
 from ledger.records import CallRecord
 from ledger.spool_frames import Frame, Gap, scan
@@ -50,7 +51,7 @@ class SpoolDirectory:
             newborn.mkdir()
             lock = _lock(newborn)
             path = newborn.rename(root / name)
-            sync_directory(root)
+            sync_path(root)
         except OSError as error:
             raise SpoolError(f"{SpoolError.__doc__} ({root}: {error.strerror})") from error
         assert lock is not None  # nobody looks into a newborn
@@ -143,14 +144,6 @@ def orphan_paths(root: Path) -> list[Path]:
     """Directories that may be a dead process's, oldest first."""
     found = [path for path in root.glob("*-*") if path.is_dir() and not path.name.startswith(_NEWBORN)]
     return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))
-
-
-def sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _lock(path: Path) -> int | None:

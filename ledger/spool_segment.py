@@ -2,7 +2,8 @@
 
 import os
 
-from ledger.spool_directory import SpoolDirectory, sync_directory
+from ledger.durable import sync_path
+from ledger.spool_directory import SpoolDirectory
 
 
 class SegmentWriter:
@@ -14,7 +15,7 @@ class SegmentWriter:
         self.end = 0
         self.is_broken = False
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        sync_directory(directory.path)
+        sync_path(directory.path)
 
     def write(self, frames: bytes) -> None:
         """All of it or nothing. Raises OSError."""

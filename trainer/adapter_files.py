@@ -16,6 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_safetensors
 
+from ledger.durable import sync_path
 from trainer.errors import AdapterRefusedError
 from trainer.settings import VLLM_RANKS
 
@@ -44,12 +45,12 @@ def write_directory(final: Path, files: Mapping[str, bytes], mark: str) -> None:
     aside.chmod(0o755)
     for name, content in files.items():
         _write_file(aside / name, content)
-    _flush_directory(aside)
+    sync_path(aside)
     if final.exists():
         shutil.rmtree(aside)
         raise FileExistsError(final)
     aside.rename(final)
-    _flush_directory(final.parent)
+    sync_path(final.parent)
 
 
 def _write_file(path: Path, content: bytes) -> None:
@@ -59,14 +60,6 @@ def _write_file(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     path.chmod(0o644)
-
-
-def _flush_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def sha256_of(content: bytes) -> str:

@@ -4,12 +4,13 @@ Prints one JSON object per phase for the progress bar. The directory appears who
 """
 
 import json
-import os
 import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from ledger.durable import sync_path
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 FOREIGN = (
@@ -37,11 +38,7 @@ def source_directory() -> Path:
 
 def fsync_tree(root: Path) -> None:
     for path in [*root.rglob("*"), root]:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_path(path)
 
 
 def plain_config(loaded: Any, tokenizer: Any) -> Any:
