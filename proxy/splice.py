@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]  # typeshed hides the scanner
 from typing import Any, NamedTuple, TypeAlias, cast
 
-Path: TypeAlias = tuple[str, ...]
 Edit: TypeAlias = tuple[int, int, str]
 
 Match: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
-
-EACH = "*"  # in a path: each element of an array
 
 _scan = cast("Callable[[str, int], tuple[Any, int]]", JSONDecoder().scan_once)  # type: ignore[attr-defined]
 _space: Match = re.compile(r"[ \t\n\r]*").match
@@ -124,31 +121,3 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
         at = end
     pieces.append(text[at:])
     return "".join(pieces)
-
-
-def without_members(raw: bytes, paths: Sequence[Path]) -> bytes:
-    """The object without the members at these paths, e.g. `("choices", "*", "token_ids")`.
-
-    Raises ValueError if `raw` is not one JSON object. A path that leads nowhere changes nothing.
-    """
-    text = decoded(raw)
-    return encoded(edited(text, _removals(text, document(text), paths)))
-
-
-def _removals(text: str, found: Sequence[Member], paths: Sequence[Path]) -> Iterator[Edit]:
-    doomed = {path[0] for path in paths if len(path) == 1}
-    yield from cuts(found, doomed)
-    for member in found:
-        deeper = [path[1:] for path in paths if len(path) > 1 and path[0] == member.key]
-        if deeper and member.key not in doomed:
-            yield from _inner_removals(text, member.value_start, member.value, deeper)
-
-
-def _inner_removals(text: str, at: int, value: Any, paths: Sequence[Path]) -> Iterator[Edit]:
-    if isinstance(value, dict):
-        yield from _removals(text, members(text, at), paths)
-    elif isinstance(value, list):
-        deeper = [path[1:] for path in paths if path[0] == EACH and len(path) > 1]
-        for (start, _), item in zip(elements(text, at), value, strict=True):
-            if deeper:
-                yield from _inner_removals(text, start, item, deeper)

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.splice import document, edited, without_members
+from proxy.splice import document, edited
+from tests.proxy.removal import without_members
 
 KEYS = st.sampled_from(["a", "b", "c", "token_ids", "é", "\ud83d", "\x00", '"', ""])
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8) | KEYS
