@@ -32,10 +32,6 @@ def choice_id(call_id: UUID, choice_index: int) -> UUID:
     return UUID(int=call_id.int + choice_index)
 
 
-def is_uuid7(value: UUID) -> bool:
-    return value.version == 7 and value.variant == "specified in RFC 4122"  # noqa: PLR2004 - the version's name
-
-
 def parse_id(text: str) -> UUID | None:
     """The UUIDv7 in a trajectory id, exchange id or reply id (`chatcmpl-<32 hex>`); None if it is none of ours."""
     match = _CALL_NAME.match(text.strip().lower())

@@ -94,5 +94,9 @@ class Reason(StrEnum):
 REWARD_METRIC = "reward"
 """The metric that makes the reward of a trajectory; other metrics are stored and do not count yet."""
 
-RESERVED_METRICS = ("comment", "demonstration")
 DEFAULT_PROJECT = "default"
+
+TICK_TASK = "slipstream.tick"
+"""The Celery task that looks for something to train: named by whoever nudges, defined by the trainer."""
+
+TRAINING_QUEUE = "training"

@@ -5,12 +5,11 @@ from typing import Any
 
 import structlog
 
+from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
 from proxy.metrics import Metrics
 
 log = structlog.get_logger()
 _TIMEOUT_SECONDS = 2
-TASK_NAME = "slipstream.tick"
-QUEUE = "training"
 
 
 class Nudge:
@@ -38,7 +37,7 @@ class Nudge:
     def _publish(self) -> None:
         if self._celery is None:
             self._celery = _client(str(self._redis_url))
-        self._celery.send_task(TASK_NAME, queue=QUEUE, retry=False, ignore_result=True)
+        self._celery.send_task(TICK_TASK, queue=TRAINING_QUEUE, retry=False, ignore_result=True)
 
     async def drain(self) -> None:
         if self._running:

@@ -8,10 +8,9 @@ from datetime import timedelta
 
 from celery import Celery
 
+from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
 from trainer.settings import TrainerSettings
 
-QUEUE = "training"
-TICK = "slipstream.tick"
 PARTITIONS = "slipstream.partitions"
 # Beat forgets when it last ran; half-hourly is often enough that no restart loses a day, and a look costs nothing.
 PARTITIONS_EVERY = timedelta(minutes=30)
@@ -21,7 +20,7 @@ def create_celery(settings: TrainerSettings) -> Celery:
     """An application that knows the schedule; the tasks themselves are registered by trainer.worker."""
     app = Celery("slipstream", broker=settings.redis_url)
     app.conf.update(
-        task_default_queue=QUEUE,
+        task_default_queue=TRAINING_QUEUE,
         task_ignore_result=True,
         task_acks_late=False,
         worker_prefetch_multiplier=1,
@@ -48,7 +47,7 @@ def create_celery(settings: TrainerSettings) -> Celery:
 def schedule(settings: TrainerSettings) -> dict[str, dict[str, object]]:
     """A tick that waits longer than until the next one is dropped: they never pile up behind a long step."""
     tick = {
-        "task": TICK,
+        "task": TICK_TASK,
         "schedule": timedelta(seconds=settings.tick_seconds),
         "options": {"expires": settings.tick_seconds},
     }

@@ -18,8 +18,9 @@ from ledger.database import check_database, sync_engine, translated_errors
 from ledger.logs import configure_logs
 from ledger.partitions import ensure_partitions
 from ledger.policies import ensure_policy
+from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
 from trainer.beat import scheduler_with
-from trainer.celery_app import PARTITIONS, QUEUE, TICK, create_celery
+from trainer.celery_app import PARTITIONS, create_celery
 from trainer.settings import TrainerSettings
 from trainer.ticker import Ticker
 
@@ -70,7 +71,7 @@ def make_ticker(settings: TrainerSettings, engine: Engine) -> Ticker:
 
 
 def register_tasks(app: Celery, ticker: Ticker, engine: Engine) -> None:
-    @app.task(name=TICK)  # type: ignore[untyped-decorator]
+    @app.task(name=TICK_TASK)  # type: ignore[untyped-decorator]
     def run_tick() -> None:
         ticker.tick()
 
@@ -85,7 +86,7 @@ def register_tasks(app: Celery, ticker: Ticker, engine: Engine) -> None:
 def worker_arguments(settings: TrainerSettings) -> list[str]:
     """One task at a time in this very process; no chatter between workers: there is nothing to agree on."""
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-    return ["worker", "--pool=solo", f"--queues={QUEUE}", f"--loglevel={settings.log_level}", *quiet]
+    return ["worker", "--pool=solo", f"--queues={TRAINING_QUEUE}", f"--loglevel={settings.log_level}", *quiet]
 
 
 def be_polite(settings: TrainerSettings) -> None:

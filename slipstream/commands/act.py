@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
 from slipstream.errors import NotRunningError, SlipstreamError
 from slipstream.http import call
 from slipstream.running import find_running
@@ -44,7 +45,7 @@ def train() -> None:
     try:
         with Celery(broker=broker, set_as_current=False) as app:
             app.conf.broker_transport_options = {"socket_connect_timeout": 5, "socket_timeout": 5}
-            app.send_task("slipstream.tick", queue="training", retry=False)
+            app.send_task(TICK_TASK, queue=TRAINING_QUEUE, retry=False)
     except Exception as error:  # kombu raises what its transport raises
         raise NotRunningError(f"The broker does not take the tick: {error}. Check REDIS_URL.") from error
     typer.echo("A tick was sent. `slipstream status` shows what it found.")

@@ -1,6 +1,4 @@
 import random
-import threading
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -21,6 +19,7 @@ from tests.ledger.calls import (
     n_call,
     rows,
 )
+from tests.ledger.together import run_all
 
 
 def test_a_call_becomes_an_exchange_of_a_trajectory(connection: Connection) -> None:
@@ -85,23 +84,6 @@ def test_two_proxies_record_the_same_calls_at_once(engine: Engine) -> None:
             "SELECT count(*) FROM exchanges e LEFT JOIN trajectories t ON t.id = e.trajectory_id WHERE t.id IS NULL",
         ) == [(0,)]
         assert rows(connection, "SELECT kind, count(*) FROM groups WHERE kind <> 'prompt' GROUP BY 1 ORDER BY 1") == [("choices", 6), ("explicit", 3)]  # fmt: skip
-
-
-def run_all(work: list[Callable[[], None]]) -> None:
-    failures: list[BaseException] = []
-
-    def guarded(one: Callable[[], None]) -> None:
-        try:
-            one()
-        except BaseException as error:  # noqa: BLE001 - reported below
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(one,)) for one in work]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
 
 
 def test_a_callers_name_means_one_trajectory_per_project(connection: Connection) -> None:

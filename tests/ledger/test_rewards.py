@@ -1,8 +1,8 @@
 import os
 import random
 import signal
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from ledger.recording import record_calls
 from ledger.records import CallRecord
 from ledger.rewards import RewardPost, post_reward, trajectory_rewards
 from tests.ledger.calls import a_call, a_policy, n_call, rows
+from tests.ledger.together import run_all
 
 COUNTED = "SELECT trajectory_id, exchange_id, value, not_counted_reason FROM v1.rewards ORDER BY id"
 
@@ -201,22 +202,14 @@ def test_odd_text_in_a_reward_is_stored(connection: Connection, call: CallRecord
     assert rows(connection, "SELECT count(*) FROM reward_events") == [(1,)]
 
 
-def run_all(engine: Engine, work: list[Callable[[Connection], None]]) -> None:
-    failures: list[BaseException] = []
+def run_all_in(engine: Engine, work: list[Callable[[Connection], object]]) -> None:
+    """Each in a transaction of its own."""
 
-    def guarded(one: Callable[[Connection], None]) -> None:
-        try:
-            with engine.begin() as connection:
-                one(connection)
-        except BaseException as error:  # noqa: BLE001 - reported below
-            failures.append(error)
+    def transaction(one: Callable[[Connection], object]) -> None:
+        with engine.begin() as connection:
+            one(connection)
 
-    threads = [threading.Thread(target=guarded, args=(one,)) for one in work]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    run_all([partial(transaction, one) for one in work])
 
 
 @pytest.mark.parametrize("is_early", [True, False])
@@ -226,7 +219,7 @@ def test_fifty_identical_posts_at_once_make_one_event(engine: Engine, is_early: 
         a_policy(connection)
         if not is_early:
             record_calls(connection, [a_call(external_id="x")])
-    run_all(engine, [lambda connection: post(connection, "x", 0.5)] * 50)
+    run_all_in(engine, [lambda connection: post(connection, "x", 0.5)] * 50)
     with engine.connect() as connection:
         assert rows(connection, "SELECT count(*) FROM reward_events") == [(1,)]
 
@@ -241,7 +234,7 @@ def test_rewards_and_recordings_in_any_interleaving_leave_no_early_event(engine:
     ]  # type: ignore[misc]
     work += [lambda c, n=n: post(c, f"x{n}", 0.5) for n in range(40)]  # type: ignore[misc]
     random.Random(5).shuffle(work)
-    run_all(engine, work)
+    run_all_in(engine, work)
     with engine.connect() as connection:
         assert {reason for *_, reason in rows(connection, COUNTED)} == {None}
         assert connection.scalar(text("SELECT count(*) FROM v1.trajectories WHERE reward = 0.5")) == 40

@@ -1,12 +1,11 @@
 """Calls to the base model beside calls to adapters, in one batch of the real vLLM (docs/decisions/0006-vllm-plugin.md)."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 
+from slipstream.http import call
 from tests.loop.noise import noise_adapter
 from tests.loop.stack import Stack
 
@@ -15,12 +14,9 @@ PROMPT = "What is the capital of France?"
 
 
 def ask_vllm(stack: Stack, path: str, body: dict[str, Any]) -> Any:
-    request = Request(
-        stack.upstream_url + path, json.dumps(body).encode(), {"content-type": "application/json"}
-    )
-    with urlopen(request, timeout=180) as reply:
-        text = reply.read()
-    return json.loads(text) if text.startswith(b"{") else text
+    status, answer = call(stack.upstream_url + path, body, seconds=180)
+    assert status == 200, answer
+    return answer
 
 
 def greedy_logprobs(stack: Stack, model: str, max_tokens: int = 4) -> list[float]:
@@ -45,8 +41,8 @@ def test_the_base_model_is_itself_beside_adapters(stack: Stack, tmp_path: Any) -
         ]
         wait(noisy, timeout=2)  # they run now
         beside = greedy_logprobs(stack, base)
-        num_running = sum(not call.done() for call in noisy)
-        adapted = [call.result(180)[0] for call in noisy]
+        num_running = sum(not reply.done() for reply in noisy)
+        adapted = [reply.result(180)[0] for reply in noisy]
     for index in range(NUM_SLOTS):
         ask_vllm(stack, "/v1/unload_lora_adapter", {"lora_name": f"noise@{index}"})
     assert num_running > 0, "nothing ran beside the base model"

@@ -12,13 +12,6 @@ from slipstream.local.home import Home, process_mark, write_private
 from slipstream.local.recovery import recover
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home.at(tmp_path / "home")
-    home.create()
-    return home
-
-
 def test_a_second_stack_in_the_same_home_is_told_who_holds_it(home: Home) -> None:
     write_private(home / "run.json", {"supervisor": process_mark(os.getpid())})
     with (

@@ -10,13 +10,6 @@ from slipstream.local.model import choose_model, model_spec
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home.at(tmp_path / "home")
-    home.create()
-    return home
-
-
-@pytest.fixture
 def directory(tmp_path: Path) -> Path:
     directory = tmp_path / "model"
     directory.mkdir()

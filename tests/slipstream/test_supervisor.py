@@ -19,13 +19,6 @@ Make = Callable[..., Supervisor]
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home.at(tmp_path / "home")
-    home.create()
-    return home
-
-
-@pytest.fixture
 def make(home: Home) -> Iterator[Make]:
     made: list[Supervisor] = []
 

