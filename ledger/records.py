@@ -29,6 +29,7 @@ class Attribution:
     is_opted_out: bool = False  # store: false -> served and stored, not trained
     metadata: dict[str, Any] | None = None
     end_user: str | None = None
+    continues_sha256: str | None = None  # the conversation it goes on with, where the proxy could not place it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class ChoiceRecord:
     sampling_logprobs: list[float] | None = None
     finish_reason: str | None = None
     stop_reason: str | None = None
+    prompt_ids: list[int] | None = None  # where the prompts of one call differ; else the call's
+    conversation_sha256: str | None = None  # all messages and this answer, as a next turn would repeat them
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,8 @@ class CallRecord:
     """One finished (or broken-off) call: becomes one exchange per choice.
 
     Example: n = 2, streamed, version 3: `call_id` X, choices 0 and 1 -> exchanges X and X + 1, both version 3,
-    in two trajectories of one `choices` group whose key is X and whose size is 2.
+    in two trajectories of one `choices` group whose key is X and whose size is 2. A legacy completion of 3 prompts with
+    n = 2 has num_choices = 6 and num_prompts = 3; choices 2 and 3 answer prompt 1.
     """
 
     call_id: UUID
@@ -65,13 +69,17 @@ class CallRecord:
     request: dict[str, Any]  # the body without messages
     started_at: datetime
     status: ExchangeStatus
-    num_choices: int = 1  # as requested
+    num_choices: int = 1  # as requested, over all prompts
+    num_prompts: int = 1
     answered_model: str | None = None
     expected_model: str | None = None  # the name dispatched; differs from answered_model -> version_mismatch
     client_name: str | None = None
     http_status: int | None = None
     error: dict[str, Any] | None = None
     is_delivered: bool = False
+    key_id: UUID | None = None  # the API key that asked; None = none was needed
+    request_sha256: str | None = None  # hex, of the body as it arrived
+    num_retries: int = 0  # x-stainless-retry-count: above 0, this repeats an earlier call of the same body and key
     retry_of: UUID | None = None
     prompt_ids: list[int] | None = None
     num_prompt_tokens: int | None = None

@@ -15,19 +15,19 @@ from starlette.types import Message, Receive, Scope, Send
 from ledger.database import async_engine, sync_engine
 from ledger.spool import Spool
 from proxy.body import ClientGoneError, read_headers
-from proxy.chat import ENDPOINT, answer_chat
 from proxy.errors import ProxyError, send_error
 from proxy.follow import Follower, first_policy
 from proxy.live import LivePolicies
-from proxy.management import create_management, unknown_route
+from proxy.management.nudge import Nudge
+from proxy.management.routes import create_management, unknown_route
 from proxy.metrics import Metrics
-from proxy.nudge import Nudge
 from proxy.parts import Parts
 from proxy.paths import place_of
 from proxy.recorder import Recorder
-from proxy.replicas import Replicas
 from proxy.settings import ProxySettings
-from proxy.vllm import VllmClient
+from proxy.surface.answer import ENDPOINT, answer_chat
+from proxy.upstream.replicas import Replicas
+from proxy.upstream.vllm import VllmClient
 from proxy.writer import Writer
 
 log = structlog.get_logger()

@@ -13,8 +13,6 @@ from starlette.types import Receive, Send
 from ledger.vocabulary import ExchangeStatus
 from proxy.body import hang_up
 from proxy.call_log import CallLog
-from proxy.chat_request import ChatRequest
-from proxy.dispatch import dispatched
 from proxy.errors import (
     CaptureRefusedError,
     ProxyError,
@@ -25,9 +23,11 @@ from proxy.errors import (
 )
 from proxy.live import Target
 from proxy.parts import Parts
-from proxy.reply import ReplyView, stream_event, whole_reply
-from proxy.sse import DONE, DONE_EVENT, Event, EventReader
-from proxy.vllm import openai_error
+from proxy.reply.sse import DONE, DONE_EVENT, Event, EventReader
+from proxy.reply.view import ReplyView, stream_event, whole_reply
+from proxy.surface.request import ChatRequest
+from proxy.upstream.dispatch import dispatched
+from proxy.upstream.vllm import openai_error
 
 log = structlog.get_logger()
 _ERROR_STATUS = 400

@@ -13,9 +13,9 @@ from ledger.errors import SpoolError
 from ledger.records import CallRecord
 from ledger.vocabulary import ExchangeStatus
 from proxy.attribution import trajectory_names
-from proxy.capture import Capture
 from proxy.errors import CaptureRefusedError
 from proxy.parts import Parts
+from proxy.reply.capture import Capture
 from proxy.settings import OnSpoolFailure
 
 log = structlog.get_logger()

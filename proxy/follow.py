@@ -16,8 +16,8 @@ from ledger.policies import LIVE_CHANNEL, Policy, ensure_policy, read_policies
 from ledger.vocabulary import DEFAULT_PROJECT
 from proxy.live import LivePolicies, Target
 from proxy.metrics import Metrics
-from proxy.replicas import Replicas
 from proxy.settings import ProxySettings
+from proxy.upstream.replicas import Replicas
 
 log = structlog.get_logger()
 _RETRY_SECONDS = 0.5

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from proxy.live import LivePolicies
 from proxy.metrics import Metrics
 from proxy.recorder import Recorder
-from proxy.replicas import Replicas
 from proxy.settings import ProxySettings
-from proxy.vllm import VllmClient
+from proxy.upstream.replicas import Replicas
+from proxy.upstream.vllm import VllmClient
 
 
 @dataclass(frozen=True, slots=True)

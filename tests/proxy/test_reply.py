@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ledger.records import ChoiceRecord
-from proxy.capture import Capture
-from proxy.chat_request import ChatRequest, parse_chat_request
-from proxy.reply import ReplyView, stream_event, whole_reply
-from proxy.sse import DONE, EventReader
+from proxy.reply.capture import Capture
+from proxy.reply.sse import DONE, EventReader
+from proxy.reply.view import ReplyView, stream_event, whole_reply
+from proxy.surface.request import ChatRequest, parse_chat_request
 from tests.proxy.recorded import STREAMS, WHOLE, recorded
 
 QUIET = {"messages": [], "model": "gpt-4o"}

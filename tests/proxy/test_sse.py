@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.sse import Event, EventReader
+from proxy.reply.sse import Event, EventReader
 from tests.proxy.recorded import STREAMS, recorded
 
 

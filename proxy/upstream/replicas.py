@@ -14,7 +14,7 @@ import structlog
 from proxy.errors import UpstreamUnavailableError
 from proxy.live import Target, unknown_model
 from proxy.metrics import Metrics
-from proxy.vllm import Loading, VllmClient, VllmSilentError, VllmUnreachableError
+from proxy.upstream.vllm import Loading, VllmClient, VllmSilentError, VllmUnreachableError
 
 log = structlog.get_logger()
 _MAX_SILENT_CHECKS = 3

@@ -4,7 +4,7 @@ from typing import Any
 
 from ledger.policies import adapter_name
 from proxy.live import LivePolicies, unknown_model
-from proxy.replicas import Replicas
+from proxy.upstream.replicas import Replicas
 
 
 def list_models(live: LivePolicies, replicas: Replicas) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ledger.database import check_database, translated_errors
 from ledger.errors import LedgerError
-from proxy.bounded import within
+from proxy.management.bounded import within
 from proxy.parts import Parts
-from proxy.replicas import ReplicaState
+from proxy.upstream.replicas import ReplicaState
 
 _WAIT_SECONDS = 3.0  # less than what health checks wait
 

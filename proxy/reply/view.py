@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from proxy.capture import Capture
-from proxy.chat_request import ChatRequest
+from proxy.reply.capture import Capture
+from proxy.reply.sse import Event
 from proxy.splice import Edit, Member, cuts, decoded, document, edited, elements, encoded, members
-from proxy.sse import Event
+from proxy.surface.request import ChatRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from ledger.identifiers import parse_id
 from ledger.rewards import post_reward
 from ledger.vocabulary import DEFAULT_PROJECT
 from proxy.body import read_body, read_headers
-from proxy.bounded import in_transaction
 from proxy.errors import (
     MethodRefusedError,
     NotFoundError,
@@ -26,11 +25,12 @@ from proxy.errors import (
     UnknownRouteError,
     UnprocessableError,
 )
-from proxy.models import list_models, read_model
-from proxy.nudge import Nudge
+from proxy.management.bounded import in_transaction
+from proxy.management.models import list_models, read_model
+from proxy.management.nudge import Nudge
+from proxy.management.readiness import what_is_missing
+from proxy.management.reward_request import parse_reward
 from proxy.parts import Parts
-from proxy.readiness import what_is_missing
-from proxy.reward_request import parse_reward
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 

@@ -12,7 +12,7 @@ import aiohttp
 from proxy.errors import UpstreamBrokenError, UpstreamTimeoutError, UpstreamUnavailableError
 from proxy.live import Target
 from proxy.parts import Parts
-from proxy.replicas import Replica, ReplicaState
+from proxy.upstream.replicas import Replica, ReplicaState
 
 _NOT_FOUND = 404
 _SERVER_ERROR = 500

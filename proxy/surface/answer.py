@@ -15,9 +15,9 @@ from proxy.attribution import attribute
 from proxy.body import read_body, read_headers
 from proxy.call import Call
 from proxy.call_log import CallLog
-from proxy.chat_request import ChatRequest, parse_chat_request
 from proxy.live import Target
 from proxy.parts import Parts
+from proxy.surface.request import ChatRequest, parse_chat_request
 
 ENDPOINT = "/v1/chat/completions"
 _MAX_REQUEST_ID = 128

@@ -1,0 +1,1 @@
+"""Every route but the data plane: models, rewards, reading, operating."""
