@@ -20,7 +20,7 @@ def events(response: httpx.Response) -> list[Any]:
 
 def test_i1_a_plain_reply_holds_no_field_of_ours(proxy: RunningProxy, vllm: FakeVllm) -> None:
     """I1"""
-    response = proxy.surface.answer(max_tokens=3)
+    response = proxy.chat(max_tokens=3)
     body = response.json()
     assert response.status_code == 200
     assert body["model"] == "default@0"
@@ -40,7 +40,7 @@ def test_i1_a_plain_reply_holds_no_field_of_ours(proxy: RunningProxy, vllm: Fake
 
 def test_i3_the_row_holds_what_vllm_returned(proxy: RunningProxy) -> None:
     """I3: asked for by the client here, so that both sides can be compared."""
-    response = proxy.surface.answer(
+    response = proxy.chat(
         max_tokens=3, temperature=0.7, seed=5, return_token_ids=True, logprobs=True
     )
     choice = response.json()["choices"][0]
@@ -63,7 +63,7 @@ def test_i3_the_row_holds_what_vllm_returned(proxy: RunningProxy) -> None:
 
 def test_i1_the_stream_holds_no_field_of_ours_and_ends_with_done(proxy: RunningProxy) -> None:
     """I1, B013, B015"""
-    response = proxy.surface.answer(max_tokens=3, stream=True)
+    response = proxy.chat(max_tokens=3, stream=True)
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
     seen = events(response)
     assert not any("usage" in event for event in seen)
@@ -78,10 +78,10 @@ def test_i1_the_stream_holds_no_field_of_ours_and_ends_with_done(proxy: RunningP
 
 def test_usage_is_streamed_to_those_who_ask_and_recorded_for_all(proxy: RunningProxy) -> None:
     """B010 B065 B066"""
-    asked = events(proxy.surface.answer(max_tokens=3, stream=True, stream_options={"include_usage": True}))
+    asked = events(proxy.chat(max_tokens=3, stream=True, stream_options={"include_usage": True}))
     assert asked[-1]["choices"] == []
     assert asked[-1]["usage"]["completion_tokens"] == 3
-    proxy.surface.answer(max_tokens=3, stream=True)
+    proxy.chat(max_tokens=3, stream=True)
     assert {(row.num_prompt_tokens, row.num_completion_tokens) for row in proxy.exchanges(2)} == {
         (asked[-1]["usage"]["prompt_tokens"], 3)
     }
@@ -89,17 +89,17 @@ def test_usage_is_streamed_to_those_who_ask_and_recorded_for_all(proxy: RunningP
 
 def test_a_client_that_asks_for_logprobs_gets_them_in_its_shape(proxy: RunningProxy) -> None:
     """B061"""
-    body = proxy.surface.answer(max_tokens=2, logprobs=True, top_logprobs=3).json()
+    body = proxy.chat(max_tokens=2, logprobs=True, top_logprobs=3).json()
     assert len(body["choices"][0]["logprobs"]["content"][0]["top_logprobs"]) == 3
     assert "token_ids" not in body["choices"][0]
-    refused = proxy.surface.answer(max_tokens=2, top_logprobs=3)
+    refused = proxy.chat(max_tokens=2, top_logprobs=3)
     assert refused.status_code == 400
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_n_choices_are_n_trajectories_of_one_group(proxy: RunningProxy, is_streamed: bool) -> None:
     """B056"""
-    response = proxy.surface.answer(n=3, max_tokens=2, stream=is_streamed, headers={"X-Trajectory-Id": "run"})
+    response = proxy.chat(n=3, max_tokens=2, stream=is_streamed, headers={"X-Trajectory-Id": "run"})
     assert response.headers["x-trajectory-id"] == "run, run#1, run#2"
     rows = proxy.exchanges(3)
     assert [row.choice_index for row in rows] == [0, 1, 2]
@@ -147,7 +147,7 @@ def test_the_first_rule_that_matches_names_the_trajectory(
     metadata: dict[str, str],
     expected: tuple[str | None, str],
 ) -> None:
-    response = proxy.surface.answer(path=path, headers=headers, metadata=metadata)
+    response = proxy.chat(path=path, headers=headers, metadata=metadata)
     proxy.exchanges()
     [row] = proxy.rows("SELECT id, external_id, identified_by FROM trajectories")
     assert (row.external_id, row.identified_by) == expected
@@ -155,20 +155,20 @@ def test_the_first_rule_that_matches_names_the_trajectory(
 
 
 def test_the_id_of_an_earlier_reply_continues_its_trajectory(proxy: RunningProxy) -> None:
-    first = proxy.surface.answer().headers["x-trajectory-id"]
+    first = proxy.chat().headers["x-trajectory-id"]
     proxy.exchanges()
-    proxy.surface.answer(headers={"X-Trajectory-Id": first})
+    proxy.chat(headers={"X-Trajectory-Id": first})
     rows = proxy.exchanges(2)
     assert {str(row.trajectory_id) for row in rows} == {first}
 
 
 def test_capture_off_is_served_and_not_stored(proxy: RunningProxy, vllm: FakeVllm) -> None:
-    response = proxy.surface.answer(headers={"X-Slipstream-Capture": "off"})
+    response = proxy.chat(headers={"X-Slipstream-Capture": "off"})
     assert response.headers["x-captured"] == "false"
     assert response.json()["model"] == "default@0"
     assert b"return_token_ids" not in vllm.chats()[-1].body
-    proxy.surface.answer(headers={"X-Turn-Type": "side"})
-    proxy.surface.answer(store=False)
+    proxy.chat(headers={"X-Turn-Type": "side"})
+    proxy.chat(store=False)
     rows = proxy.exchanges(2)
     assert [(row.turn_type, row.is_trainable, row.untrainable_reason) for row in rows] == [
         ("side", False, "opted_out"),
@@ -180,12 +180,12 @@ def test_a_call_costs_the_client_no_wait_for_postgres(start_proxy: StartProxy, v
     proxy = start_proxy()
     with proxy.engine.begin() as connection:
         connection.exec_driver_sql("LOCK TABLE exchanges IN ACCESS EXCLUSIVE MODE")
-        assert proxy.surface.answer().status_code == 200
+        assert proxy.chat().status_code == 200
     proxy.exchanges()
 
 
 @pytest.mark.parametrize(("given", "recorded"), [("0.25", 0.25), (True, 1.0), (False, 0.0), (None, 1.0)])
 def test_a_temperature_is_recorded_as_vllm_reads_it(proxy: RunningProxy, given: Any, recorded: float) -> None:
     """pydantic takes "0.25" for a number: the trainer must divide by the one that was sampled with."""
-    proxy.surface.answer(temperature=given)
+    proxy.chat(temperature=given)
     assert proxy.exchanges()[0].temperature == recorded

@@ -33,7 +33,7 @@ def test_i4_kill_9_loses_no_answered_call_and_leaves_running_ones_as_interrupted
     with proxy_process(settings, engine) as (proxy, process):
         with engine.begin() as connection:  # nothing reaches Postgres while it lives
             connection.execute(text("LOCK TABLE exchanges IN ACCESS EXCLUSIVE MODE"))
-            answered = {proxy.surface.answer(stream=k % 2 == 0).headers["x-request-id"] for k in range(6)}
+            answered = {proxy.chat(stream=k % 2 == 0).headers["x-request-id"] for k in range(6)}
             vllm.faults.reply_seconds = 30
             hanging = threading.Thread(target=_ignore_errors, args=(proxy,))
             hanging.start()
@@ -48,13 +48,13 @@ def test_i4_kill_9_loses_no_answered_call_and_leaves_running_ones_as_interrupted
         [interrupted] = [row for row in rows if row.status == "interrupted"]
         assert interrupted.untrainable_reason == "interrupted"
         eventually(lambda: proxy.metric("slipstream_adopted_total") == 7)
-        proxy.surface.answer()
+        proxy.chat()
         proxy.exchanges(8)
 
 
 def _ignore_errors(proxy: RunningProxy) -> None:
     with pytest.raises(httpx.TransportError):
-        proxy.surface.answer()
+        proxy.chat()
 
 
 def test_i4_the_proxy_serves_while_postgres_is_away_and_catches_up(
@@ -68,7 +68,7 @@ def test_i4_the_proxy_serves_while_postgres_is_away_and_catches_up(
         text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"), {"name": name}
     )
     try:
-        assert [proxy.surface.answer().status_code for _ in range(3)] == [200] * 3
+        assert [proxy.chat().status_code for _ in range(3)] == [200] * 3
         assert proxy.client.get("/ready").status_code == 503
         refused = proxy.client.post("/v1/trajectories/t/reward", json={"reward": 1})
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "ledger_unavailable")
@@ -101,14 +101,14 @@ def test_a_full_spool_refuses_calls_before_vllm_sees_them(
     proxy = start_proxy()
     spool = BrokenSpool(proxy, monkeypatch)
     spool.break_append()
-    late = proxy.surface.answer()
+    late = proxy.chat()
     assert (late.status_code, late.json()["error"]["code"]) == (429, "capture_unavailable")
-    streamed = proxy.surface.answer(stream=True)
+    streamed = proxy.chat(stream=True)
     assert "capture_unavailable" in streamed.text
     assert "[DONE]" not in streamed.text
     spool.break_accept()
     seen = len(vllm.chats())
-    refused = proxy.surface.answer()
+    refused = proxy.chat()
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
     assert len(vllm.chats()) == seen
 
@@ -121,7 +121,7 @@ def test_i10_a_full_spool_can_serve_uncaptured_and_counts_it(
     spool = BrokenSpool(proxy, monkeypatch)
     spool.break_append()
     spool.break_accept()
-    answer = proxy.surface.answer()
+    answer = proxy.chat()
     assert (answer.status_code, answer.headers["x-captured"]) == (200, "false")
     assert proxy.metric("slipstream_uncaptured_total") == 1
     assert not proxy.rows()
@@ -135,8 +135,8 @@ def test_i10_a_record_that_postgres_refuses_is_set_aside_and_holds_up_no_other(
         connection.execute(
             text("ALTER TABLE exchanges ADD CONSTRAINT no_fives CHECK (seed IS DISTINCT FROM 5)")
         )
-    proxy.surface.answer(seed=5)
-    proxy.surface.answer(seed=6)
+    proxy.chat(seed=5)
+    proxy.chat(seed=6)
     assert proxy.exchanges()[0].seed == 6
     eventually(lambda: proxy.metric("slipstream_rejected_total") == 1)
     assert len(list((tmp_path / "spool" / "rejected").glob("*.json"))) == 1
@@ -193,7 +193,7 @@ def test_two_worker_processes_serve_and_record(
     with proxy_process(settings_for(database_url, vllm.url, tmp_path), engine) as (proxy, process):
         assert process.poll() is None
         eventually(lambda: len(list((tmp_path / "spool").glob("*-*"))) == 2)
-        assert proxy.surface.answer().status_code == 200
+        assert proxy.chat().status_code == 200
         proxy.exchanges()
 
 
@@ -209,6 +209,6 @@ def test_an_orphan_that_cannot_be_adopted_holds_up_no_call(
     (orphan / ("lock" if damage == "lock" else "0000000001.segment")).mkdir()
     proxy = start_proxy(adopt_seconds=0.01)
     for count in (1, 2):
-        proxy.surface.answer()
+        proxy.chat()
         proxy.exchanges(count)
     assert orphan.is_dir()

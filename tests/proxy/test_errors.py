@@ -53,7 +53,7 @@ def test_a_request_that_cannot_be_understood_is_a_400_that_names_the_field(
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_vllms_own_error_objects_pass_unchanged_as_plain_json(proxy: RunningProxy, is_streamed: bool) -> None:
     """B020 B036 B043: status, integer code and message as vLLM wrote them, and the failed call is a row."""
-    response = proxy.surface.answer(messages=[{"role": "assistant", "content": []}], stream=is_streamed)
+    response = proxy.chat(messages=[{"role": "assistant", "content": []}], stream=is_streamed)
     assert response.status_code == 400
     assert response.headers["content-type"] == "application/json"
     assert error_of(response)["code"] == 400
@@ -79,7 +79,7 @@ def test_other_error_shapes_become_openais(
     proxy: RunningProxy, vllm: FakeVllm, status: int, raw: bytes
 ) -> None:
     vllm.faults.status, vllm.faults.raw_body = status, raw
-    response = proxy.surface.answer()
+    response = proxy.chat()
     assert response.status_code == status
     error_of(response)
 
@@ -126,10 +126,10 @@ def test_models_are_listed_and_read(proxy: RunningProxy, vllm: FakeVllm) -> None
     assert proxy.client.get("/v1/models/default@0").json()["object"] == "model"
     missing = proxy.client.get("/v1/models/Qwen/Qwen3-0.6B")
     assert (missing.status_code, error_of(missing)["code"]) == (404, "model_not_found")
-    assert proxy.surface.answer(model="default@base").headers["x-model-version"] == "0"
+    assert proxy.chat(model="default@base").headers["x-model-version"] == "0"
     vllm.known_paths_only = True
     for pinned in ("default@7", "default@x", "default@-1", "default@99999999999999999999"):
-        assert error_of(proxy.surface.answer(model=pinned))["code"] == "model_not_found"
+        assert error_of(proxy.chat(model=pinned))["code"] == "model_not_found"
 
 
 @pytest.mark.parametrize("is_declared", [True, False])
@@ -197,20 +197,20 @@ def test_compressed_replies_of_the_upstream_arrive_readable(proxy: RunningProxy,
     """B026 B028"""
     for encoding in ("gzip", "deflate"):
         vllm.faults.content_encoding = encoding
-        response = proxy.surface.answer(headers={"accept-encoding": "gzip"})
+        response = proxy.chat(headers={"accept-encoding": "gzip"})
         assert response.json()["model"] == "default@0"
         assert "content-encoding" not in response.headers
-    assert proxy.surface.answer(headers={"content-encoding": "gzip"}).status_code == 415
+    assert proxy.chat(headers={"content-encoding": "gzip"}).status_code == 415
     assert vllm.chats()[-1].headers["Accept-Encoding"] == "identity"
 
 
 def test_nonsense_from_the_upstream_is_a_502_and_a_failed_row(proxy: RunningProxy, vllm: FakeVllm) -> None:
     for raw in (b"<html>", b"[]", b'{"choices":[{"index":0,'):
         vllm.faults.raw_body = raw
-        assert error_of(proxy.surface.answer())["code"] == "upstream_broken"
+        assert error_of(proxy.chat())["code"] == "upstream_broken"
     assert {row.status for row in proxy.exchanges(3)} == {"failed"}
     vllm.faults.raw_body = None
-    eventually(lambda: proxy.surface.answer().status_code == 200)
+    eventually(lambda: proxy.chat().status_code == 200)
 
 
 def test_a_fault_of_ours_has_the_envelope_too(proxy: RunningProxy) -> None:

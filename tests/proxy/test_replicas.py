@@ -30,7 +30,7 @@ def publish(engine: Engine, version: int) -> None:
 
 
 def version_of(proxy: RunningProxy) -> str:
-    return proxy.surface.answer().headers["x-model-version"]
+    return proxy.chat().headers["x-model-version"]
 
 
 def test_i2_a_published_version_answers_within_a_second_and_is_stamped(
@@ -40,14 +40,14 @@ def test_i2_a_published_version_answers_within_a_second_and_is_stamped(
     assert version_of(proxy) == "0"
     publish(engine, 1)
     eventually(lambda: version_of(proxy) == "1", 1.5)
-    assert proxy.surface.answer().json()["model"] == "default@1"
+    assert proxy.chat().json()["model"] == "default@1"
     assert list(vllm.adapters) == ["default@1"]
     assert b'"model":"default@1"' in vllm.chats()[-1].body
     eventually(
         lambda: proxy.rows("SELECT 1 FROM exchanges WHERE version = 1 AND answered_model = 'default@1'")
     )
-    assert proxy.surface.answer(model="default@0").headers["x-model-version"] == "0"
-    assert proxy.surface.answer(model="default@1").headers["x-model-version"] == "1"
+    assert proxy.chat(model="default@0").headers["x-model-version"] == "0"
+    assert proxy.chat(model="default@1").headers["x-model-version"] == "1"
 
 
 def test_i2_another_model_in_the_reply_is_a_version_mismatch(
@@ -57,7 +57,7 @@ def test_i2_another_model_in_the_reply_is_a_version_mismatch(
     publish(engine, 1)
     eventually(lambda: version_of(proxy) == "1")
     vllm.faults.answer_as = "base-model"
-    assert proxy.surface.answer().json()["model"] == "base-model"
+    assert proxy.chat().json()["model"] == "base-model"
     eventually(lambda: proxy.rows("SELECT 1 FROM exchanges WHERE untrainable_reason = 'version_mismatch'"))
     assert proxy.metric("slipstream_version_mismatches_total") == 1
 
@@ -70,7 +70,7 @@ def test_i8_a_replica_that_lost_its_adapter_gets_it_again_before_it_answers(
     publish(engine, 1)
     eventually(lambda: version_of(proxy) == "1", 3)
     vllm.adapters.clear()
-    response = proxy.surface.answer()
+    response = proxy.chat()
     assert (response.status_code, response.json()["model"]) == (200, "default@1")
     assert list(vllm.adapters) == ["default@1"]
 
@@ -79,7 +79,7 @@ def test_i8_a_dead_vllm_is_waited_for_then_a_503_says_so(start_proxy: StartProxy
     """I8"""
     proxy = start_proxy(upstream_wait_seconds=0.5)
     vllm.stop()
-    response = proxy.surface.answer()
+    response = proxy.chat()
     assert response.status_code == 503
     assert int(response.headers["retry-after"]) >= 1
     assert response.json()["error"]["code"] == "upstream_unavailable"
@@ -87,7 +87,7 @@ def test_i8_a_dead_vllm_is_waited_for_then_a_503_says_so(start_proxy: StartProxy
     assert proxy.client.get("/health").status_code == 200
     vllm.start()
     eventually(lambda: proxy.client.get("/ready").status_code == 200)
-    assert proxy.surface.answer().status_code == 200
+    assert proxy.chat().status_code == 200
 
 
 def test_i8_a_call_that_waits_is_answered_by_the_restarted_vllm_under_the_learned_name(
@@ -98,7 +98,7 @@ def test_i8_a_call_that_waits_is_answered_by_the_restarted_vllm_under_the_learne
     eventually(lambda: version_of(proxy) == "2")
     vllm.stop()
     answers: list[Any] = []
-    waiting = threading.Thread(target=lambda: answers.append(proxy.surface.answer()))
+    waiting = threading.Thread(target=lambda: answers.append(proxy.chat()))
     waiting.start()
     time.sleep(0.5)
     vllm.start()
@@ -114,7 +114,7 @@ def test_i8_a_version_that_cannot_be_loaded_does_not_become_live(
     publish(engine, 3)
     eventually(lambda: "default@3" in proxy.client.get("/ready").text)
     assert version_of(proxy) == "0"
-    assert proxy.surface.answer(model="default@5").status_code == 404
+    assert proxy.chat(model="default@5").status_code == 404
     vllm.faults.refuse_loading = False
     eventually(lambda: version_of(proxy) == "3")
 
@@ -127,7 +127,7 @@ def test_calls_go_to_every_replica_and_around_a_dead_one(
     eventually(lambda: version_of(proxy) == "1")
     assert set(vllm.adapters) == set(second_vllm.adapters) == {"default@1"}
     vllm.faults.reply_seconds = second_vllm.faults.reply_seconds = 0.3
-    threads = [threading.Thread(target=proxy.surface.answer) for _ in range(4)]
+    threads = [threading.Thread(target=proxy.chat) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -135,14 +135,14 @@ def test_calls_go_to_every_replica_and_around_a_dead_one(
     assert vllm.chats()
     assert second_vllm.chats()
     vllm.stop()
-    assert [proxy.surface.answer().status_code for _ in range(4)] == [200] * 4
+    assert [proxy.chat().status_code for _ in range(4)] == [200] * 4
 
 
 def test_an_unwell_vllm_gets_no_calls(start_proxy: StartProxy, vllm: FakeVllm, second_vllm: FakeVllm) -> None:
     vllm.faults.is_unwell = True
     proxy = start_proxy(upstream=f"{vllm.url},{second_vllm.url}")
     assert proxy.client.get("/ready").json()["replicas"] == {vllm.url: "down", second_vllm.url: "ready"}
-    assert proxy.surface.answer().status_code == 200
+    assert proxy.chat().status_code == 200
     assert not vllm.chats()
 
 
@@ -158,7 +158,7 @@ def test_a_vllm_whose_engine_died_is_waited_for_its_500_is_nobodys_answer(
 
     timer = threading.Timer(1.0, restart)
     timer.start()
-    reply = proxy.surface.answer()
+    reply = proxy.chat()
     timer.join()
     assert (reply.status_code, reply.json().get("object")) == (200, "chat.completion")
     [row] = proxy.exchanges()
@@ -170,7 +170,7 @@ def test_a_500_of_a_healthy_vllm_passes(proxy: RunningProxy, vllm: FakeVllm) -> 
         500,
         b'{"error":{"message":"no","type":"x","param":null,"code":500}}',
     )
-    reply = proxy.surface.answer()
+    reply = proxy.chat()
     assert (reply.status_code, reply.json()["error"]["message"]) == (500, "no")
     assert len(vllm.chats()) == 1
 
@@ -184,12 +184,12 @@ def test_a_policy_on_another_base_neither_blocks_readiness_nor_is_answered_by_th
         move_live(connection, old.id, 3)
     vllm.stop()
     proxy = start_proxy(awaits_ready=False)
-    eventually(lambda: proxy.surface.answer(model="old").status_code == 503)
+    eventually(lambda: proxy.chat(model="old").status_code == 503)
     vllm.start()
     eventually(lambda: proxy.client.get("/ready").status_code == 200)
-    assert proxy.surface.answer(model="gpt-4o").json()["model"] == "default@0"
+    assert proxy.chat(model="gpt-4o").json()["model"] == "default@0"
     for name in ("old", "old@3"):
-        refused = proxy.surface.answer(model=name)
+        refused = proxy.chat(model=name)
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "upstream_unavailable")
         assert refused.headers["retry-after"]
 
@@ -202,7 +202,7 @@ def test_a_replica_that_accepts_no_connection_is_passed_over(
     proxy = start_proxy(upstream=upstream, watch_seconds=30, upstream_connect_seconds=0.3)
     vllm.stop()
     with unreachable_port(vllm.port):
-        assert [proxy.surface.answer().status_code for _ in range(3)] == [200] * 3
+        assert [proxy.chat().status_code for _ in range(3)] == [200] * 3
     assert proxy.metric("slipstream_upstream_retries_total") >= 1
 
 
@@ -226,7 +226,7 @@ def test_i8_a_load_that_hangs_does_not_lengthen_the_wait(start_proxy: StartProxy
     proxy = start_proxy(upstream_wait_seconds=0.5)
     vllm.faults.loading_seconds = 30
     began = time.monotonic()
-    response = proxy.surface.answer(model="default@7")
+    response = proxy.chat(model="default@7")
     assert (response.status_code, response.json()["error"]["code"]) == (503, "upstream_unavailable")
     assert time.monotonic() - began < 5
 
@@ -237,7 +237,7 @@ def test_calls_that_wait_for_a_version_do_not_drive_each_other_to_load_it(
     """vLLM is short of memory: each call tries once, and again only when something changed."""
     proxy = start_proxy(upstream_wait_seconds=1.5, watch_seconds=30)
     vllm.faults.refuse_loading, vllm.faults.loading_status = True, 500
-    calls = [threading.Thread(target=proxy.surface.answer, kwargs={"model": "default@7"}) for _ in range(4)]
+    calls = [threading.Thread(target=proxy.chat, kwargs={"model": "default@7"}) for _ in range(4)]
     for call in calls:
         call.start()
     for call in calls:

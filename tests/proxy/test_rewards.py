@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from proxy import bounded, readiness
+from proxy.management import bounded, readiness
 from tests.proxy.conftest import StartProxy
 from tests.proxy.running import RunningProxy, eventually
 
@@ -20,7 +20,7 @@ def post(proxy: RunningProxy, target: str, **body: Any) -> httpx.Response:
 
 def test_a_reward_by_reply_id_trajectory_id_or_the_callers_own_id(proxy: RunningProxy) -> None:
     """I5: the row is there when the 200 is."""
-    reply = proxy.surface.answer(headers={"X-Trajectory-Id": "my/run 7"})
+    reply = proxy.chat(headers={"X-Trajectory-Id": "my/run 7"})
     [row] = proxy.exchanges()
     assert reply.headers["x-trajectory-id"] == "my/run 7"
     for target in (reply.json()["id"], str(row.trajectory_id), "my/run%207"):
@@ -33,14 +33,14 @@ def test_a_reward_by_reply_id_trajectory_id_or_the_callers_own_id(proxy: Running
 def test_a_reward_before_its_row_is_early_and_is_reconciled(proxy: RunningProxy) -> None:
     """I5"""
     assert post(proxy, "run-9", reward=True).json()["status"] == "early"
-    proxy.surface.answer(headers={"X-Trajectory-Id": "run-9"})
+    proxy.chat(headers={"X-Trajectory-Id": "run-9"})
     proxy.exchanges()
     [event] = proxy.rows("SELECT * FROM reward_events")
     assert (event.value, event.trajectory_id is not None) == (1.0, True)
 
 
 def test_the_same_again_changes_nothing_and_other_content_under_its_id_is_a_409(proxy: RunningProxy) -> None:
-    proxy.surface.answer(headers={"X-Trajectory-Id": "t"})
+    proxy.chat(headers={"X-Trajectory-Id": "t"})
     proxy.exchanges()
     assert post(proxy, "t", reward=1, id="a").json()["status"] == "recorded"
     assert post(proxy, "t", reward=1, id="a").json()["status"] == "unchanged"
@@ -50,7 +50,7 @@ def test_the_same_again_changes_nothing_and_other_content_under_its_id_is_a_409(
 
 
 def test_a_reward_on_several_choices_says_which(proxy: RunningProxy) -> None:
-    reply = proxy.surface.answer(n=2, seed=1)
+    reply = proxy.chat(n=2, seed=1)
     proxy.exchanges(2)
     assert post(proxy, reply.json()["id"], reward=1).status_code == 422
     assert post(proxy, reply.json()["id"], reward=1, choice=1).json()["status"] == "recorded"
@@ -124,7 +124,7 @@ def test_a_complete_group_nudges_the_trainer(start_proxy: StartProxy, valkey_url
     import valkey
 
     proxy = start_proxy(redis_url=valkey_url)
-    reply = proxy.surface.answer(n=2, seed=1)
+    reply = proxy.chat(n=2, seed=1)
     proxy.exchanges(2)
     for choice in range(2):
         assert post(proxy, reply.json()["id"], reward=choice, choice=choice).status_code == 200
@@ -136,7 +136,7 @@ def test_a_complete_group_nudges_the_trainer(start_proxy: StartProxy, valkey_url
 def test_a_nudge_that_fails_is_counted_and_nothing_else(start_proxy: StartProxy) -> None:
     """I6: losing the broker loses nothing."""
     proxy = start_proxy(redis_url="redis://127.0.0.1:1/0")
-    reply = proxy.surface.answer(n=2, seed=1)
+    reply = proxy.chat(n=2, seed=1)
     proxy.exchanges(2)
     for choice in range(2):
         assert post(proxy, reply.json()["id"], reward=choice, choice=choice).status_code == 200

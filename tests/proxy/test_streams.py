@@ -72,7 +72,7 @@ def test_an_upstream_that_dies_in_a_stream_gives_an_error_event_and_no_done(
 ) -> None:
     """B016 B018 B038: a plain data line with OpenAI's error; the row is failed and serving goes on."""
     vllm.faults.die_after_events = 3
-    response = proxy.surface.answer(**BODY)
+    response = proxy.chat(**BODY)
     assert response.status_code == 200
     *events, last = [line for line in response.text.split("\n\n") if line]
     assert len(events) == 3
@@ -81,7 +81,7 @@ def test_an_upstream_that_dies_in_a_stream_gives_an_error_event_and_no_done(
     [row] = proxy.exchanges()
     assert (row.status, len(row.completion_ids)) == ("failed", 2)
     vllm.faults.die_after_events = None
-    assert "[DONE]" in proxy.surface.answer(**BODY).text
+    assert "[DONE]" in proxy.chat(**BODY).text
 
 
 def test_an_error_event_of_vllm_passes_unchanged_and_ends_the_stream(
@@ -91,7 +91,7 @@ def test_an_error_event_of_vllm_passes_unchanged_and_ends_the_stream(
     error = b'data: {"error":{"message":"boom","type":"InternalServerError","param":null,"code":500}}\n\n'
     head = b'data: {"id":"x","model":"base-model","choices":[{"index":0,"delta":{"content":"a"},"token_ids":[7]}]}\n\n'
     vllm.faults.raw_chunks = [head, error, b"data: [DONE]\n\n"]
-    response = proxy.surface.answer(**BODY)
+    response = proxy.chat(**BODY)
     assert response.content.endswith(error)
     [row] = proxy.exchanges()
     assert (row.status, row.error["message"], row.completion_ids) == ("failed", "boom", [7])
@@ -99,7 +99,7 @@ def test_an_error_event_of_vllm_passes_unchanged_and_ends_the_stream(
 
 def test_a_stream_without_its_end_is_an_error(proxy: RunningProxy, vllm: FakeVllm) -> None:
     vllm.faults.raw_chunks = [b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n']
-    assert "upstream_broken" in proxy.surface.answer(**BODY).text
+    assert "upstream_broken" in proxy.chat(**BODY).text
 
 
 def test_odd_framing_of_the_upstream_never_reaches_the_client(proxy: RunningProxy, vllm: FakeVllm) -> None:
@@ -107,7 +107,7 @@ def test_odd_framing_of_the_upstream_never_reaches_the_client(proxy: RunningProx
     event = '{"id":"x","model":"base-model","choices":[{"index":0,"delta":{"content":"é🙂"},"finish_reason":"stop","token_ids":[7]}]}'
     raw = f": ping\n\nid: 3\n: ping\n\nretry: 9\n\nevent: ping\ndata:\n\ndata: : keepalive\n\ndata: {event}\r\n\r\n".encode()
     vllm.faults.raw_chunks = [bytes([byte]) for byte in raw] + [b"data: [DONE]"]
-    response = proxy.surface.answer(**BODY)
+    response = proxy.chat(**BODY)
     expected = event.replace(',"token_ids":[7]', "").replace("base-model", "default@0")
     assert response.text == f"data: {expected}\n\ndata: [DONE]\n\n"
     assert proxy.exchanges()[0].completion_text == "é🙂"
@@ -119,19 +119,19 @@ def test_a_silent_upstream_is_a_504_before_the_first_byte_and_an_event_after(
 ) -> None:
     proxy = start_proxy(upstream_first_token_seconds=0.4, upstream_idle_seconds=0.5)
     vllm.faults.hang_before_reply = True
-    assert proxy.surface.answer().status_code == 504
+    assert proxy.chat().status_code == 504
     vllm.faults.hang_before_reply = False
     vllm.faults.event_seconds = 3
-    assert "upstream_timeout" in proxy.surface.answer(**BODY).text
+    assert "upstream_timeout" in proxy.chat(**BODY).text
     assert {row.status for row in proxy.exchanges(2)} == {"failed"}
 
 
 def test_stopped_text_is_the_same_streamed_and_whole(proxy: RunningProxy) -> None:
     """B058"""
-    plain = proxy.surface.answer(max_tokens=5, seed=1).json()["choices"][0]["message"]["content"]
+    plain = proxy.chat(max_tokens=5, seed=1).json()["choices"][0]["message"]["content"]
     stop = plain[7:10]
-    whole = proxy.surface.answer(max_tokens=5, seed=1, stop=[stop])
-    streamed = proxy.surface.answer(max_tokens=5, seed=1, stop=[stop], stream=True)
+    whole = proxy.chat(max_tokens=5, seed=1, stop=[stop])
+    streamed = proxy.chat(max_tokens=5, seed=1, stop=[stop], stream=True)
     rows = proxy.exchanges(3)[1:]
     assert whole.json()["choices"][0]["message"]["content"] == plain[: plain.index(stop)]
     assert rows[0].completion_text == rows[1].completion_text == plain[: plain.index(stop)]
