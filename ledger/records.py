@@ -29,7 +29,9 @@ class Attribution:
     is_opted_out: bool = False  # store: false -> served and stored, not trained
     metadata: dict[str, Any] | None = None
     end_user: str | None = None
-    continues_sha256: str | None = None  # the conversation it goes on with, where the proxy could not place it
+    continues_sha256: str | None = (
+        None  # the conversation it goes on with, where the proxy could not place it
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,9 @@ class CallRecord:
     is_delivered: bool = False
     key_id: UUID | None = None  # the API key that asked; None = none was needed
     request_sha256: str | None = None  # hex, of the body as it arrived
-    num_retries: int = 0  # x-stainless-retry-count: above 0, this repeats an earlier call of the same body and key
+    num_retries: int = (
+        0  # x-stainless-retry-count: above 0, this repeats an earlier call of the same body and key
+    )
     retry_of: UUID | None = None
     prompt_ids: list[int] | None = None
     num_prompt_tokens: int | None = None

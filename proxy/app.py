@@ -21,11 +21,13 @@ from proxy.live import LivePolicies
 from proxy.management.nudge import Nudge
 from proxy.management.routes import create_management, unknown_route
 from proxy.metrics import Metrics
+from proxy.open_bodies import OpenBodies
 from proxy.parts import Parts
 from proxy.paths import place_of
 from proxy.recorder import Recorder
 from proxy.settings import ProxySettings
-from proxy.surface.answer import ENDPOINT, answer_chat
+from proxy.surface.answer import ENDPOINTS, answer
+from proxy.upstream.choice import Leeway
 from proxy.upstream.replicas import Replicas
 from proxy.upstream.vllm import VllmClient
 from proxy.writer import Writer
@@ -74,7 +76,8 @@ class Application:
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         place = place_of(scope["raw_path"])
-        if place.route != ENDPOINT:
+        endpoint = ENDPOINTS.get(place.route)
+        if endpoint is None:
             read_headers(scope["headers"], self._settings)  # for its limit
             inner = {
                 **scope,
@@ -87,7 +90,7 @@ class Application:
         elif scope["method"] != "POST":
             raise unknown_route(scope["method"], place.route, 405)
         else:
-            await answer_chat(self._parts, scope, receive, send, place.session_id)
+            await answer(self._parts, endpoint, scope, receive, send, place.session_id)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -113,7 +116,8 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         stack.push_async_callback(engine.dispose)
         policy = await first_policy(engine, settings)
         vllm = await stack.enter_async_context(VllmClient(settings))
-        replicas = Replicas(settings.replica_urls, vllm, settings.adapters, metrics)
+        leeway = Leeway(settings.affinity_slack, settings.affinity_factor)
+        replicas = Replicas(settings.replica_urls, vllm, settings.adapters, metrics, leeway)
         live = LivePolicies(policy)
         replicas.want(live.targets())
         spool = Spool.open(settings.spool)
@@ -131,7 +135,8 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         follower = Follower(engine, live, replicas, metrics, settings.base_model)
         for work in (partial(replicas.watch, settings.watch_seconds), partial(follower.run, settings)):
             stack.push_async_callback(_cancelled, asyncio.create_task(_kept_running(work)))
-        parts = Parts(settings, live, replicas, vllm, recorder, metrics)
+        open_bodies = OpenBodies(settings.max_open_bytes)
+        parts = Parts(settings, live, replicas, vllm, recorder, metrics, open_bodies)
         yield parts, create_management(parts, engine, nudge)
 
 

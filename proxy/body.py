@@ -1,7 +1,8 @@
-"""Reading a request: its body within the limits, and the moment at which its client hangs up."""
+"""Reading a request: its headers and its body, within the limits."""
 
 import asyncio
 import re
+import zlib
 from collections.abc import Iterable
 
 from starlette.types import Receive
@@ -13,8 +14,11 @@ from proxy.errors import (
     HeadersTooLargeError,
     InvalidRequestError,
 )
+from proxy.open_bodies import Room
 from proxy.settings import ProxySettings
 
+_ENCODINGS = {"identity", "gzip", "x-gzip", "deflate"}
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _ODD_HOST = re.compile(r"[/?#@\\\s]")
 
 
@@ -46,21 +50,41 @@ def _decoded(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-async def read_body(receive: Receive, headers: dict[str, str], settings: ProxySettings) -> bytes:
-    """The whole body. Its declared length is believed only when it is too large."""
-    if headers.get("content-encoding", "identity").lower() not in {"identity", ""}:
+async def read_body(
+    receive: Receive, headers: dict[str, str], settings: ProxySettings, room: Room | None = None
+) -> bytes:
+    """The whole body, decompressed. Its declared length is believed only when it is too large."""
+    encoding = headers.get("content-encoding", "").strip().lower() or "identity"
+    if encoding not in _ENCODINGS:
         raise EncodingRefusedError
     declared = headers.get("content-length", "")
     if declared.isdigit() and int(declared) > settings.max_body_bytes:
         raise BodyTooLargeError
     try:
         async with asyncio.timeout(settings.body_seconds):
-            return await _read(receive, settings.max_body_bytes)
+            raw = await _read(receive, settings.max_body_bytes, room)
     except TimeoutError as error:
         raise BodyTimeoutError from error
+    return raw if encoding == "identity" else _decompressed(raw, settings.max_body_bytes, room)
 
 
-async def _read(receive: Receive, max_bytes: int) -> bytes:
+def _decompressed(raw: bytes, max_bytes: int, room: Room | None) -> bytes:
+    """Gzip or zlib, and never more than the limit: a few bytes can hold gigabytes."""
+    decompressor = zlib.decompressobj(_GZIP_OR_ZLIB)
+    try:
+        body = decompressor.decompress(raw, max_bytes + 1)
+    except zlib.error as error:
+        raise InvalidRequestError("The body is not compressed as Content-Encoding says.") from error
+    if len(body) > max_bytes:
+        raise BodyTooLargeError
+    if not decompressor.eof or decompressor.unused_data:
+        raise InvalidRequestError("The compressed body is cut off, or more follows behind its end.")
+    if room is not None:
+        room.take(len(body))
+    return body
+
+
+async def _read(receive: Receive, max_bytes: int, room: Room | None) -> bytes:
     chunks: list[bytes] = []
     num_bytes = 0
     while True:
@@ -71,12 +95,8 @@ async def _read(receive: Receive, max_bytes: int) -> bytes:
         num_bytes += len(chunk)
         if num_bytes > max_bytes:
             raise BodyTooLargeError
+        if room is not None:
+            room.take(len(chunk))
         chunks.append(chunk)
         if not message.get("more_body", False):
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-async def hang_up(receive: Receive) -> None:
-    """Returns when the client is gone (or when the reply is complete)."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -4,15 +4,14 @@ Invariant (I4): the record is durable before the last byte leaves, and there is 
 """
 
 import asyncio
-import json
+from contextlib import AbstractAsyncContextManager
 
-import aiohttp
 import structlog
-from starlette.types import Receive, Send
+from starlette.types import Scope, Send
 
 from ledger.vocabulary import ExchangeStatus
-from proxy.body import hang_up
 from proxy.call_log import CallLog
+from proxy.connection import client_of
 from proxy.errors import (
     CaptureRefusedError,
     ProxyError,
@@ -21,58 +20,66 @@ from proxy.errors import (
     send_error,
     send_json,
 )
-from proxy.live import Target
 from proxy.parts import Parts
-from proxy.reply.sse import DONE, DONE_EVENT, Event, EventReader
-from proxy.reply.view import ReplyView, stream_event, whole_reply
-from proxy.surface.request import ChatRequest
-from proxy.upstream.dispatch import dispatched
-from proxy.upstream.vllm import openai_error
+from proxy.reply.error import told_error
+from proxy.reply.reply import Reply
+from proxy.reply.sse import Event, EventReader
+from proxy.surface.endpoint import Endpoint
+from proxy.upstream.errors import UpstreamError
+from proxy.upstream.reply import UpstreamReply
 
 log = structlog.get_logger()
 _ERROR_STATUS = 400
 _LAST_READ_SECONDS = 1.0
+_STREAM_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+Dispatch = AbstractAsyncContextManager[UpstreamReply]
 
 
 class Call:
-    def __init__(self, parts: Parts, request: ChatRequest, target: Target, call_log: CallLog) -> None:
+    def __init__(
+        self, parts: Parts, endpoint: Endpoint, reply: Reply, dispatch: Dispatch, call_log: CallLog
+    ) -> None:
         self._parts = parts
-        self._request = request
-        self._target = target
+        self._endpoint = endpoint
+        self._reply = reply
+        self._capture = reply.capture
+        self._dispatch = dispatch
         self._log = call_log
-        self._capture = call_log.capture
-        self._view = ReplyView(request, target.upstream_model, target.public_model)
         self._has_started = False  # the reply's headers are out
 
-    async def run(self, receive: Receive, send: Send) -> None:
+    async def run(self, scope: Scope, send: Send) -> None:
         """Answers, or stops as soon as the client is gone: vLLM aborts when its connection closes."""
-        await self._log.accept()
-        answer = asyncio.create_task(self._answer(send))
-        gone = asyncio.create_task(hang_up(receive))
+        self._log.accept()
+        client = client_of(scope)
         self._parts.metrics.inflight.inc()
         try:
-            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            with client.cancelling_when_gone():
+                await self._answer(send)
+        except asyncio.CancelledError:
+            if not client.is_gone:
+                raise  # the server shuts down
         finally:
             self._parts.metrics.inflight.dec()
-            gone.cancel()
-            answer.cancel()  # changes nothing if it is done
-            await asyncio.wait({answer})
-        if not answer.cancelled():
-            answer.result()
+            self._log.end_at_hang_up(has_started=self._has_started)
 
     async def _answer(self, send: Send) -> None:
-        body = self._request.upstream_body(self._target.upstream_model, is_captured=self._log.is_captured)
         try:
+            if not self._parts.recorder.is_well:
+                await self._log.accepted()  # before vLLM works for nothing
             async with (
-                asyncio.timeout(self._parts.settings.upstream_first_token_seconds) as self._first_token_limit,
-                dispatched(self._parts, self._target, body, self._log.record.call_id.hex) as response,
+                asyncio.timeout(self._parts.settings.upstream_first_token_seconds) as self._limit,
+                self._dispatch as upstream,
             ):
-                await self._relay(response, send)
+                await self._relay(upstream, send)
         except ProxyError as error:
             await self._fail(error, send)
         except TimeoutError:
             await self._fail(UpstreamTimeoutError(), send)
-        except (aiohttp.ClientError, OSError, ValueError, RecursionError) as error:
+        except (UpstreamError, ValueError, RecursionError) as error:
             log.warning("upstream_broken", call_id=str(self._log.record.call_id), error=repr(error)[:200])
             await self._fail(UpstreamBrokenError(), send)
         except (
@@ -80,108 +87,97 @@ class Call:
         ):  # a fault of ours: the client gets an answer, the call its record, the log the trace
             log.exception("call_broken", call_id=str(self._log.record.call_id))
             await self._fail(ProxyError("The proxy failed; the request was fine."), send)
-        finally:
-            self._log.end_at_hang_up(has_started=self._has_started)
 
-    async def _relay(self, response: aiohttp.ClientResponse, send: Send) -> None:
-        if response.status >= _ERROR_STATUS:
-            await self._relay_error(response, send)
-        elif response.content_type == "text/event-stream":
-            await self._relay_stream(response, send)
+    async def _relay(self, upstream: UpstreamReply, send: Send) -> None:
+        if upstream.status >= _ERROR_STATUS:
+            await self._relay_error(upstream, send)
+        elif upstream.content_type == "text/event-stream":
+            await self._relay_stream(upstream, send)
         else:
-            await self._relay_whole(response, send)
+            await self._relay_whole(upstream, send)
 
-    async def _relay_whole(self, response: aiohttp.ClientResponse, send: Send) -> None:
-        body = whole_reply(await response.read(), self._view, self._capture)
-        self._capture.is_done = True
-        self._first_token_limit.reschedule(None)
-        await self._log.end(ExchangeStatus.COMPLETED, response.status)
-        await send_json(send, response.status, body, self._log.headers())
+    async def _relay_whole(self, upstream: UpstreamReply, send: Send) -> None:
+        body = self._reply.whole(await upstream.read())
+        self._limit.reschedule(None)
+        await self._log.end(ExchangeStatus.COMPLETED, upstream.status)
+        await send_json(send, upstream.status, body, self._log.headers())
 
-    async def _relay_error(self, response: aiohttp.ClientResponse, send: Send) -> None:
-        """An error object of vLLM's stays as it is; other shapes become OpenAI's."""
-        raw, self._capture.error = openai_error(await response.read(), response.status)
-        await self._log.end(ExchangeStatus.FAILED, response.status)
-        retry_after = response.headers.get("retry-after")
+    async def _relay_error(self, upstream: UpstreamReply, send: Send) -> None:
+        """An error object of vLLM's stays as it is; other shapes become the route's."""
+        raw, self._capture.error = told_error(
+            await upstream.read(), upstream.status, self._endpoint.path, self._endpoint.envelope
+        )
+        await self._log.end(ExchangeStatus.FAILED, upstream.status)
+        retry_after = upstream.headers.get("retry-after")
         extra = [(b"retry-after", retry_after.encode("latin-1"))] if retry_after else []
-        await send_json(send, response.status, raw, [*self._log.headers(), *extra])
+        await send_json(send, upstream.status, raw, [*self._log.headers(), *extra])
 
-    async def _relay_stream(self, response: aiohttp.ClientResponse, send: Send) -> None:
-        await self._start_stream(send, response.status)
+    async def _relay_stream(self, upstream: UpstreamReply, send: Send) -> None:
+        await self._start_stream(send, upstream.status)
         reader = EventReader()
-        async for chunk in response.content.iter_any():
-            await self._relay_events(reader.feed(chunk), send)
-            if self._capture.is_done or self._capture.error:
-                break
-        else:
-            await self._relay_events(reader.close(), send)
+        last = b""
+        while not self._is_over and (chunk := await upstream.next_chunk()):
+            last = await self._relay_events(reader.feed(chunk), send)
+        if not self._is_over:
+            last = await self._relay_events(reader.close(), send)
         self._count_dropped("no_data", reader.num_dropped)
         if self._capture.error:
-            await self._log.end(ExchangeStatus.FAILED, response.status)
-            await _end_stream(send, b"")
-            return
-        if not self._capture.is_complete:
+            await self._log.end(ExchangeStatus.FAILED, upstream.status)
+        elif self._capture.is_complete:
+            await self._log.end(ExchangeStatus.COMPLETED, upstream.status)
+        else:
             raise UpstreamBrokenError
-        await self._log.end(ExchangeStatus.COMPLETED, response.status)
-        await _end_stream(send, DONE_EVENT)
-        await _read_to_end(response)
+        await _end_stream(send, last)
+        upstream.release(_LAST_READ_SECONDS)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._capture.is_done or self._capture.error is not None
 
     async def _start_stream(self, send: Send, status: int) -> None:
-        headers = [
-            (b"content-type", b"text/event-stream; charset=utf-8"),
-            (b"cache-control", b"no-cache"),
-            (b"x-accel-buffering", b"no"),
-            *self._log.headers(),
-        ]
+        await self._log.accepted()
         self._has_started = True
+        headers = [*_STREAM_HEADERS, *self._log.headers()]
         await send({"type": "http.response.start", "status": status, "headers": headers})
 
-    async def _relay_events(self, events: list[Event], send: Send) -> None:
-        """What the client may see of these events, in one write."""
+    async def _relay_events(self, events: list[Event], send: Send) -> bytes:
+        """Sends what the client may see of these events, in one write; the stream's last one is returned instead."""
         pieces: list[bytes] = []
         for event in events:
-            if event.data == DONE:
-                self._capture.is_done = True
+            pieces.append(self._seen(event))
+            if self._is_over:
                 break
-            try:
-                piece, is_generated = stream_event(event, self._view, self._capture)
-            except (ValueError, RecursionError):
-                self._count_dropped("not_json", 1)
-                continue
-            if is_generated and not self._log.has_first_token:
-                self._first_token_limit.reschedule(None)
-                self._log.note_first_token()
-            pieces.append(piece)
-            if self._capture.error:
-                break
+        last = pieces.pop() if self._is_over else b""
         if body := b"".join(pieces):
             await send({"type": "http.response.body", "body": body, "more_body": True})
+        return last
+
+    def _seen(self, event: Event) -> bytes:
+        try:
+            piece = self._reply.event(event)
+        except (ValueError, RecursionError):
+            self._count_dropped("not_json", 1)
+            return b""
+        if self._capture.has_generated and not self._log.has_first_token:
+            self._limit.reschedule(self._log.note_first_token() + self._parts.settings.call_seconds)
+        return piece
 
     def _count_dropped(self, reason: str, number: int) -> None:
         if number:
             self._parts.metrics.dropped_events.labels(reason).inc(number)
 
     async def _fail(self, error: ProxyError, send: Send) -> None:
-        """Before the reply began: a status. After: an event in the stream, and no `[DONE]`."""
-        self._capture.error = self._capture.error or error.envelope["error"]
+        """Before the reply began: a status. After: an event in the stream, and nothing that says it was well."""
+        self._capture.error = self._capture.error or error.object
         try:
             await self._log.end(ExchangeStatus.FAILED, error.status)
         except CaptureRefusedError as refusal:
             error = refusal
         if self._has_started:
-            await _end_stream(send, Event(json.dumps(error.envelope).encode()).framed())
+            await _end_stream(send, self._endpoint.error_event(error.object))
         else:
-            await send_error(send, error, self._log.headers())
+            await send_error(send, error, self._log.headers(), self._endpoint.envelope)
 
 
 async def _end_stream(send: Send, last: bytes) -> None:
     await send({"type": "http.response.body", "body": last})
-
-
-async def _read_to_end(response: aiohttp.ClientResponse) -> None:
-    """Lets the connection be used again: the end of the body comes right behind `[DONE]`."""
-    try:
-        async with asyncio.timeout(_LAST_READ_SECONDS):
-            await response.read()
-    except (TimeoutError, aiohttp.ClientError):
-        response.close()

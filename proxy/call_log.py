@@ -22,28 +22,40 @@ log = structlog.get_logger()
 
 
 class CallLog:
-    def __init__(self, parts: Parts, record: CallRecord, *, is_captured: bool) -> None:
+    def __init__(self, parts: Parts, record: CallRecord, capture: Capture, *, is_captured: bool) -> None:
         self.record = record  # as accepted: without an answer
         self.is_captured = is_captured
-        self.capture = Capture(record.num_choices)
+        self.capture = capture
         self._parts = parts
         self._began = time.perf_counter()
         self._first_token_seconds: float | None = None
         self._is_ended = False
+        self._accepting: asyncio.Future[None] | None = None
 
-    async def accept(self) -> None:
-        """Raises CaptureRefusedError if the call cannot be recorded and the operator wants no uncaptured calls."""
-        if not self.is_captured:
+    def accept(self) -> None:
+        """Begins to write the call down: vLLM is asked meanwhile."""
+        if self.is_captured:
+            self._accepting = self._parts.recorder.accept(self.record)
+        else:
             self._parts.metrics.uncaptured.labels("asked").inc()
+
+    async def accepted(self) -> None:
+        """To be awaited before a byte of the reply leaves. Raises CaptureRefusedError if the call cannot be recorded
+        and the operator wants no uncaptured calls.
+        """
+        if self._accepting is None:
             return
+        accepting, self._accepting = self._accepting, None
         try:
-            await self._parts.recorder.accept(self.record)
+            await accepting
         except SpoolError as error:
             self._go_uncaptured(error)
 
-    def note_first_token(self) -> None:
+    def note_first_token(self) -> float:
+        """Returns the loop's time."""
         self._first_token_seconds = time.perf_counter() - self._began
         self._parts.metrics.first_token.observe(self._first_token_seconds)
+        return asyncio.get_running_loop().time()
 
     @property
     def has_first_token(self) -> bool:
@@ -51,6 +63,7 @@ class CallLog:
 
     async def end(self, status: ExchangeStatus, http_status: int) -> None:
         """Durable when this returns. The first end counts; cancelling the wait changes nothing."""
+        await self.accepted()
         if self._is_ended:
             return
         try:

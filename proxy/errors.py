@@ -14,6 +14,7 @@ ProxyError                       (each carries the HTTP status it is answered wi
 │   └── HeadersTooLargeError     431
 └── ServerError                  500
     ├── CaptureRefusedError      429
+    ├── OverloadedError          429
     ├── UpstreamBrokenError      502
     ├── UpstreamUnavailableError 503
     ├── LedgerUnavailableError   503
@@ -21,11 +22,24 @@ ProxyError                       (each carries the HTTP status it is answered wi
 """
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from starlette.types import Send
 
 JSON_TYPE = (b"content-type", b"application/json")
+Envelope: TypeAlias = Callable[
+    [dict[str, Any]], dict[str, Any]
+]  # an error object as a route's clients expect it
+
+
+def openai_envelope(error: dict[str, Any]) -> dict[str, Any]:
+    return {"error": error}
+
+
+def anthropic_envelope(error: dict[str, Any]) -> dict[str, Any]:
+    """Anthropic's shape and OpenAI's at once: each SDK finds what it looks for."""
+    return {"type": "error", "error": error}
 
 
 class ProxyError(Exception):
@@ -49,9 +63,13 @@ class ProxyError(Exception):
         self.allow = allow
 
     @property
+    def object(self) -> dict[str, Any]:
+        """OpenAI's error object."""
+        return {"message": str(self), "type": self.kind, "param": self.param, "code": self.code}
+
+    @property
     def envelope(self) -> dict[str, Any]:
-        error = {"message": str(self), "type": self.kind, "param": self.param, "code": self.code}
-        return {"error": error}
+        return openai_envelope(self.object)
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
@@ -122,7 +140,7 @@ class BodyTooLargeError(InvalidRequestError):
 
 
 class EncodingRefusedError(InvalidRequestError):
-    """Compressed request bodies are not read: send the body without Content-Encoding."""
+    """The request's Content-Encoding is not read: send gzip, deflate, or the body as it is."""
 
     status = 415
     code = "unsupported_content_encoding"
@@ -150,6 +168,13 @@ class CaptureRefusedError(ServerError):
 
     status = 429
     code = "capture_unavailable"
+
+
+class OverloadedError(ServerError):
+    """The proxy holds as many bytes of running requests as SLIPSTREAM_MAX_OPEN_BYTES allows; try again soon."""
+
+    status = 429
+    code = "overloaded"
 
 
 class UpstreamBrokenError(ServerError):
@@ -193,6 +218,11 @@ async def send_json(
     await send({"type": "http.response.body", "body": body})
 
 
-async def send_error(send: Send, error: ProxyError, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-    body = json.dumps(error.envelope).encode()
+async def send_error(
+    send: Send,
+    error: ProxyError,
+    headers: list[tuple[bytes, bytes]] | None = None,
+    envelope: Envelope = openai_envelope,
+) -> None:
+    body = json.dumps(envelope(error.object)).encode()
     await send_json(send, error.status, body, [*error.headers, *(headers or [])])

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from proxy.live import LivePolicies
 from proxy.metrics import Metrics
+from proxy.open_bodies import OpenBodies
 from proxy.recorder import Recorder
 from proxy.settings import ProxySettings
 from proxy.upstream.replicas import Replicas
@@ -18,3 +19,4 @@ class Parts:
     vllm: VllmClient
     recorder: Recorder
     metrics: Metrics
+    open_bodies: OpenBodies

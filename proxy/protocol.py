@@ -10,6 +10,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from proxy.connection import Client
 from proxy.errors import HeadersTooLargeError, InvalidRequestError, ProxyError
 from proxy.settings import ProxySettings
 
@@ -18,12 +19,17 @@ _REASONS = {400: "Bad Request", 431: "Request Header Fields Too Large"}
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    def __init__(self, *args: Any, max_header_bytes: int, header_seconds: float, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, max_header_bytes: int, header_seconds: float, send_seconds: float, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.max_header_bytes = max_header_bytes
         self.header_seconds = header_seconds
+        self.send_seconds = send_seconds
+        self.caller = Client()
         self._num_header_bytes: int | None = 0  # None once the head is complete
         self._head_timer: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
         self._is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -32,12 +38,26 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self.resume_writing()
         super().connection_lost(exc)
+        self.caller.gone()
+
+    def pause_writing(self) -> None:
+        """The client reads slower than we write: vLLM is slowed down with it, but not for ever."""
+        super().pause_writing()
+        self._send_timer = self.loop.call_later(self.send_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
+        super().resume_writing()
 
     def on_message_begin(self) -> None:
         self._num_header_bytes = 0
         self._await_head()
         super().on_message_begin()
+        self.caller.join(self.scope)
 
     def on_headers_complete(self) -> None:
         self._num_header_bytes = None
@@ -70,6 +90,12 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._is_refused or self.transport.is_closing():
             return
         self._is_refused = True
+        self._stop_timer()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.keep_alive = (
+                False  # a reply is under way: it ends as it should, and then the connection does
+            )
+            return
         body = json.dumps(error.envelope).encode()
         head = (
             f"HTTP/1.1 {error.status} {_REASONS[error.status]}\r\ncontent-type: application/json\r\n"
@@ -77,7 +103,6 @@ class LimitedProtocol(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.write_eof()
-        self._stop_timer()
         self.loop.call_later(_LINGER_SECONDS, self.transport.close)
 
 
@@ -87,4 +112,5 @@ def limited_protocol(settings: ProxySettings) -> "partial[LimitedProtocol]":
         LimitedProtocol,
         max_header_bytes=settings.max_header_bytes,
         header_seconds=settings.header_seconds,
+        send_seconds=settings.send_seconds,
     )

@@ -31,6 +31,7 @@ class Recorder:
         self._finished: _Waiting = []
         self._flusher: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "spool")
+        self.is_well = True  # the last write succeeded
 
     def accept(self, record: CallRecord) -> asyncio.Future[None]:
         """Done once the call will exist whatever happens to this process. Not fsynced. May hold a SpoolError."""
@@ -60,6 +61,7 @@ class Recorder:
             return
         records = [record for record, _ in waiting]
         errors = await asyncio.get_running_loop().run_in_executor(self._thread, write, records)
+        self.is_well = not any(errors)
         for (_, future), error in zip(waiting, errors, strict=True):
             _settle(future, error)
 

@@ -31,8 +31,14 @@ class ProxySettings(EnvironmentSettings):
         default=OnSpoolFailure.REFUSE, validation_alias="SLIPSTREAM_ON_SPOOL_FAILURE"
     )
     max_body_bytes: int = Field(default=16 << 20, ge=1, validation_alias="SLIPSTREAM_MAX_BODY_BYTES")
+    max_open_bytes: int = Field(default=256 << 20, ge=1, validation_alias="SLIPSTREAM_MAX_OPEN_BYTES")
     max_header_bytes: int = Field(default=64 << 10, ge=1, validation_alias="SLIPSTREAM_MAX_HEADER_BYTES")
     max_choices: int = Field(default=64, ge=1, le=65536, validation_alias="SLIPSTREAM_MAX_CHOICES")
+    max_logprobs: int = Field(default=20, ge=0, validation_alias="SLIPSTREAM_MAX_LOGPROBS")
+    max_tokens: int = Field(default=131_072, ge=1, validation_alias="SLIPSTREAM_MAX_TOKENS")
+    max_stops: int = Field(default=64, ge=1, validation_alias="SLIPSTREAM_MAX_STOPS")
+    max_tool_bytes: int = Field(default=1 << 20, ge=1, validation_alias="SLIPSTREAM_MAX_TOOL_BYTES")
+    allows_media: bool = Field(default=False, validation_alias="SLIPSTREAM_ALLOWS_MEDIA")
     header_seconds: float = Field(default=30, gt=0, validation_alias="SLIPSTREAM_HEADER_SECONDS")
     body_seconds: float = Field(default=60, gt=0, validation_alias="SLIPSTREAM_BODY_SECONDS")
     keep_alive_seconds: int = Field(default=75, ge=1, validation_alias="SLIPSTREAM_KEEP_ALIVE_SECONDS")
@@ -53,6 +59,13 @@ class ProxySettings(EnvironmentSettings):
     upstream_idle_seconds: float = Field(
         default=660, gt=0, validation_alias="SLIPSTREAM_UPSTREAM_IDLE_SECONDS"
     )
+    upstream_keep_alive_seconds: float = Field(
+        default=4, ge=0, validation_alias="SLIPSTREAM_UPSTREAM_KEEP_ALIVE_SECONDS"
+    )  # vLLM as its makers ship it closes idle connections after 5 s: ours must be the side that closes first
+    affinity_slack: int = Field(default=4, ge=0, validation_alias="SLIPSTREAM_AFFINITY_SLACK")
+    affinity_factor: float = Field(default=1.5, ge=1, validation_alias="SLIPSTREAM_AFFINITY_FACTOR")
+    call_seconds: float = Field(default=3600, gt=0, validation_alias="SLIPSTREAM_CALL_SECONDS")
+    send_seconds: float = Field(default=300, gt=0, validation_alias="SLIPSTREAM_SEND_SECONDS")
     watch_seconds: float = Field(default=1, gt=0, validation_alias="SLIPSTREAM_WATCH_SECONDS")
     adopt_seconds: float = Field(default=60, gt=0, validation_alias="SLIPSTREAM_ADOPT_SECONDS")
     default_temperature: float = Field(

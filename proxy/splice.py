@@ -90,6 +90,30 @@ def elements(text: str, at: int) -> list[tuple[int, int]]:
         at = _matched(_space, text, at, "")
 
 
+def nested(text: str, at: int, path: Sequence[str]) -> Iterator[Member]:
+    """The members that a path leads to from the object at `at`; `*` stands for every object of an array.
+
+    Example: ("output", "*", "model") finds `model` in each object of the array `output`.
+    """
+    key, *rest = path
+    for member in members(text, at):
+        if member.key != key:
+            continue
+        if not rest:
+            yield member
+        elif rest[0] != "*":
+            if isinstance(member.value, dict):
+                yield from nested(text, member.value_start, rest)
+        elif isinstance(member.value, list):
+            spans = zip(elements(text, member.value_start), member.value, strict=True)
+            yield from (
+                found
+                for (start, _), item in spans
+                if isinstance(item, dict)
+                for found in nested(text, start, rest[1:])
+            )
+
+
 def document(text: str) -> list[Member]:
     """The members of a text that is one JSON object and nothing else. ValueError otherwise."""
     found = members(text)

@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions: who asks, where it belongs, which version answers. Then the call runs.
+"""The way of every request of the data plane: who asks, where it belongs, which version answers. Then the call runs.
 
 No database, no pydantic and no framework on this path.
 """
@@ -17,37 +17,56 @@ from proxy.call import Call
 from proxy.call_log import CallLog
 from proxy.live import Target
 from proxy.parts import Parts
-from proxy.surface.request import ChatRequest, parse_chat_request
+from proxy.surface.chat import CHAT
+from proxy.surface.completions import COMPLETIONS
+from proxy.surface.endpoint import Endpoint
+from proxy.surface.messages import MESSAGES
+from proxy.surface.relayed import COUNT_TOKENS, EMBEDDINGS
+from proxy.surface.request import Document, ModelRequest
+from proxy.surface.responses import RESPONSES
+from proxy.upstream.dispatch import dispatched
 
-ENDPOINT = "/v1/chat/completions"
+ENDPOINTS = {
+    endpoint.path: endpoint for endpoint in (CHAT, COMPLETIONS, RESPONSES, MESSAGES, EMBEDDINGS, COUNT_TOKENS)
+}
 _MAX_REQUEST_ID = 128
+_MAX_RETRIES = 1000
 
 
-async def answer_chat(
-    parts: Parts, scope: Scope, receive: Receive, send: Send, session_id: str | None
+async def answer(
+    parts: Parts, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, session_id: str | None
 ) -> None:
     """Raises ProxyError for everything that ends before the call was accepted."""
     started_at = datetime.now(UTC)
     headers = read_headers(scope["headers"], parts.settings)
-    raw = await read_body(receive, headers, parts.settings)
-    request = parse_chat_request(raw, max_choices=parts.settings.max_choices)
-    attribution = attribute(session_id, headers, request.body)
-    target = parts.live.resolve(request.requested_model)
-    record = accepted_record(parts, request, attribution, target, headers, started_at)
-    is_captured = headers.get("x-slipstream-capture", "").strip().lower() != "off"
-    await Call(parts, request, target, CallLog(parts, record, is_captured=is_captured)).run(receive, send)
+    with parts.open_bodies.room() as room:
+        raw = await read_body(receive, headers, parts.settings, room)
+        request = endpoint.understand(Document.parse(raw), parts.settings)
+        attribution = attribute(session_id, headers, request.body)
+        target = parts.live.resolve(request.requested_model)
+        record = accepted_record(parts, endpoint, request, attribution, target, headers, started_at)
+        is_captured = (
+            endpoint.is_captured and headers.get("x-slipstream-capture", "").strip().lower() != "off"
+        )
+        reply = endpoint.new_reply(request, target.upstream_model, target.public_model)
+        call_id = record.call_id.hex
+        body = request.upstream_body(target.upstream_model, call_id, is_captured=is_captured)
+        dispatch = dispatched(parts, target, endpoint.path, body, call_id, request.affinity)
+        call_log = CallLog(parts, record, reply.capture, is_captured=is_captured)
+        await Call(parts, endpoint, reply, dispatch, call_log).run(scope, send)
 
 
 def accepted_record(  # noqa: PLR0917 - what a record is made of
     parts: Parts,
-    request: ChatRequest,
+    endpoint: Endpoint,
+    request: ModelRequest,
     attribution: Attribution,
     target: Target,
     headers: dict[str, str],
     started_at: datetime,
 ) -> CallRecord:
     """The call as it stands before vLLM sees it: this is what remains if the process dies."""
-    body, call_id = request.body, new_call_id()
+    document, call_id = request.document, new_call_id()
     return CallRecord(
         call_id=call_id,
         project=DEFAULT_PROJECT,
@@ -55,21 +74,24 @@ def accepted_record(  # noqa: PLR0917 - what a record is made of
         version=target.version,
         attribution=attribution,
         request_id=_request_id(headers, call_id),
-        endpoint=ENDPOINT,
+        endpoint=endpoint.path,
         is_streamed=request.is_streamed,
         requested_model=request.requested_model,
         messages=request.messages,
-        request={key: value for key, value in body.items() if key != "messages"},
+        request={key: value for key, value in request.body.items() if key != request.prompt_key},
         started_at=started_at,
         status=ExchangeStatus.INTERRUPTED,
         num_choices=request.num_choices,
+        num_prompts=request.num_prompts,
         expected_model=target.upstream_model,
         client_name=headers.get("user-agent"),
-        temperature=request.number("temperature", parts.settings.default_temperature),
-        top_p=request.number("top_p"),
-        top_k=request.integer("top_k"),
-        max_tokens=request.integer("max_completion_tokens") or request.integer("max_tokens"),
-        seed=request.integer("seed"),
+        request_sha256=request.sha256,
+        num_retries=_num_retries(headers),
+        temperature=document.number("temperature", parts.settings.default_temperature),
+        top_p=document.number("top_p"),
+        top_k=document.integer("top_k"),
+        max_tokens=request.max_tokens,
+        seed=document.integer("seed"),
     )
 
 
@@ -77,3 +99,12 @@ def _request_id(headers: dict[str, str], call_id: UUID) -> str:
     theirs = headers.get("x-request-id", "").strip()
     is_usable = theirs and theirs.isascii() and theirs.isprintable() and len(theirs) <= _MAX_REQUEST_ID
     return theirs if is_usable else call_id.hex
+
+
+def _num_retries(headers: dict[str, str]) -> int:
+    count = headers.get("x-stainless-retry-count", "")
+    return (
+        min(int(count), _MAX_RETRIES)
+        if count.isascii() and count.isdigit() and len(count) <= len("1000")
+        else 0
+    )

@@ -107,7 +107,8 @@ def test_a_full_spool_refuses_calls_before_vllm_sees_them(
     assert "capture_unavailable" in streamed.text
     assert "[DONE]" not in streamed.text
     spool.break_accept()
-    seen = len(vllm.chats())
+    assert proxy.chat().status_code == 429
+    seen = len(vllm.chats())  # once the spool is known to be broken, vLLM is spared
     refused = proxy.chat()
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
     assert len(vllm.chats()) == seen

@@ -1,7 +1,9 @@
 """Bad requests and bad upstreams: always OpenAI's envelope, never a 500, never a redirect."""
 
+import gzip
 import json
 import socket
+import zlib
 from typing import Any
 
 import httpx
@@ -85,7 +87,7 @@ def test_other_error_shapes_become_openais(
 
 
 @pytest.mark.parametrize("path", ["/v1/nothing", "/", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/docs", "/tokenize",
-                                  "/v1/responses", "/openapi.json", "/sleep", "/v1//reset_prefix_cache"])  # fmt: skip
+                                  "/v1/score", "/openapi.json", "/sleep", "/v1//reset_prefix_cache"])  # fmt: skip
 def test_unknown_routes_are_a_404_that_names_them(shared_proxy: RunningProxy, path: str) -> None:
     """B048: and vLLM's management routes do not exist here."""
     for method in ("GET", "POST", "DELETE", "PUT"):
@@ -200,8 +202,27 @@ def test_compressed_replies_of_the_upstream_arrive_readable(proxy: RunningProxy,
         response = proxy.chat(headers={"accept-encoding": "gzip"})
         assert response.json()["model"] == "default@0"
         assert "content-encoding" not in response.headers
-    assert proxy.chat(headers={"content-encoding": "gzip"}).status_code == 415
     assert vllm.chats()[-1].headers["Accept-Encoding"] == "identity"
+
+
+def test_a_compressed_request_is_read_within_the_limit_and_forwarded_plain(
+    start_proxy: StartProxy, vllm: FakeVllm
+) -> None:
+    proxy = start_proxy(max_body_bytes=10_000)
+    body = json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}).encode()
+
+    def post(raw: bytes, encoding: str = "gzip") -> httpx.Response:
+        headers = {"content-encoding": encoding, "content-type": "application/json"}
+        return proxy.client.post("/v1/chat/completions", content=raw, headers=headers)
+
+    assert post(gzip.compress(body)).status_code == post(zlib.compress(body), "deflate").status_code == 200
+    assert [json.loads(seen.body)["messages"][0]["content"] for seen in vllm.chats()] == ["Hi", "Hi"]
+    assert "Content-Encoding" not in vllm.chats()[-1].headers
+    assert error_of(post(body))["message"].startswith("The body is not compressed")
+    assert error_of(post(gzip.compress(body)[:-9]))["message"].startswith("The compressed body is cut off")
+    assert post(gzip.compress(b"[" + b" " * 1_000_000)).status_code == 413
+    assert post(body, "br").status_code == 415
+    assert len(vllm.chats()) == 2
 
 
 def test_nonsense_from_the_upstream_is_a_502_and_a_failed_row(proxy: RunningProxy, vllm: FakeVllm) -> None:

@@ -8,37 +8,41 @@ import pytest
 
 from ledger.records import ChoiceRecord
 from proxy.reply.capture import Capture
-from proxy.reply.sse import DONE, EventReader
-from proxy.reply.view import ReplyView, stream_event, whole_reply
-from proxy.surface.request import ChatRequest, parse_chat_request
+from proxy.reply.choices import ChoicesReply
+from proxy.reply.sse import DONE_EVENT, EventReader
+from proxy.settings import ProxySettings
+from proxy.surface.chat import CHAT
+from proxy.surface.request import Document
 from tests.proxy.recorded import STREAMS, WHOLE, recorded
 
 QUIET = {"messages": [], "model": "gpt-4o"}
 
 
-def request_of(body: dict[str, Any]) -> ChatRequest:
-    return parse_chat_request(json.dumps(body).encode(), max_choices=64)
+SETTINGS = ProxySettings(database_url="postgresql://", upstream_urls="http://vllm", base_model="base")
 
 
-def view_of(body: dict[str, Any], dispatched: str = "slipstream-base") -> ReplyView:
-    return ReplyView(request_of(body), dispatched, "default@3")
+def reply_to(body: dict[str, Any], dispatched: str = "slipstream-base") -> ChoicesReply:
+    request = CHAT.understand(Document.parse(json.dumps(body).encode()), SETTINGS)
+    reply = CHAT.new_reply(request, dispatched, "default@3")
+    assert isinstance(reply, ChoicesReply)
+    return reply
 
 
-def relay(raw: bytes, view: ReplyView, capture: Capture, places: tuple[int, ...] = ()) -> bytes:
+def relay(raw: bytes, reply: ChoicesReply, places: tuple[int, ...] = ()) -> bytes:
+    """Without `[DONE]`."""
     reader, out = EventReader(), b""
     bounds = [0, *places, len(raw)]
     for a, b in pairwise(bounds):
         for event in reader.feed(raw[a:b]):
-            if event.data != DONE:
-                out += stream_event(event, view, capture)[0]
-    return out
+            out += reply.event(event)
+    return out.removesuffix(DONE_EVENT)
 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_i1_a_client_that_asked_for_nothing_sees_a_plain_reply(name: str) -> None:
     """I1: the recorded reply with ids and logprobs becomes what vLLM writes without them, byte for byte."""
     _, raw = recorded(name)
-    seen = whole_reply(raw, view_of(QUIET), Capture(1))
+    seen = reply_to(QUIET).whole(raw)
     body = json.loads(seen)
     assert not {"prompt_token_ids", "prompt_text"} & body.keys()
     for choice in body["choices"]:
@@ -51,7 +55,7 @@ def test_i1_a_client_that_asked_for_nothing_sees_a_plain_reply(name: str) -> Non
 
 def test_i1_a_client_that_asked_for_everything_sees_every_byte() -> None:
     asked, raw = recorded("chat_logprobs_top3")
-    seen = whole_reply(raw, view_of(asked, "another"), Capture(1))
+    seen = reply_to(asked, "another").whole(raw)
     assert seen == raw
     assert json.loads(seen)["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
 
@@ -59,7 +63,7 @@ def test_i1_a_client_that_asked_for_everything_sees_every_byte() -> None:
 def test_i1_the_streamed_reply_is_the_plain_one_but_for_model_and_our_fields() -> None:
     """I1, B013, B033: no usage event, no usage keys, no ids, deltas untouched."""
     _, raw = recorded("stream_with_adapter")
-    out = relay(raw, view_of({**QUIET, "stream": True}, "probe@0"), Capture(1))
+    out = relay(raw, reply_to({**QUIET, "stream": True}, "probe@0"))
     expected = raw.replace(b'"model":"probe@0"', b'"model":"default@3"').replace(b"data: [DONE]\n\n", b"")
     for event in expected.split(b"\n\n")[:-1]:
         body = json.loads(event[6:])
@@ -77,25 +81,25 @@ def test_i1_the_streamed_reply_is_the_plain_one_but_for_model_and_our_fields() -
 def test_i1_usage_is_seen_by_those_who_asked() -> None:
     """B010 B066: the event with choices [] passes, and its numbers are recorded."""
     asked, raw = recorded("stream_n1_ids_logprobs_usage")
-    capture = Capture(1)
-    out = relay(raw, view_of(asked), capture)
+    reply = reply_to(asked)
+    out = relay(raw, reply)
     assert b'"choices":[],"usage":{"prompt_tokens":21,"total_tokens":27,"completion_tokens":6}' in out
-    assert capture.num_prompt_tokens == 21
-    quiet = relay(raw, view_of({**QUIET, "stream": True}), Capture(1))
+    assert reply.capture.num_prompt_tokens == 21
+    quiet = relay(raw, reply_to({**QUIET, "stream": True}))
     assert b'"usage"' not in quiet
 
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_recorded_stream_cut_at_every_byte_gives_the_same_record_and_the_same_bytes(name: str) -> None:
     asked, raw = recorded(name)
-    num_choices = asked.get("n", 1)
-    capture = Capture(num_choices)
-    expected = relay(raw, view_of({**QUIET, "stream": True}), capture)
+    body = {**QUIET, "stream": True, "n": asked.get("n", 1)}
+    once = reply_to(body)
+    expected = relay(raw, once)
     for place in range(0, len(raw), 7):
-        again = Capture(num_choices)
-        assert relay(raw, view_of({**QUIET, "stream": True}), again, (place,)) == expected
-        assert again.records() == capture.records()
-        assert again.prompt_ids == capture.prompt_ids
+        again = reply_to(body)
+        assert relay(raw, again, (place,)) == expected
+        assert again.capture.records() == once.capture.records()
+        assert again.capture.prompt_ids == once.capture.prompt_ids
 
 
 def ids_and_text(choices: list[ChoiceRecord]) -> list[tuple[Any, ...]]:
@@ -106,9 +110,11 @@ def ids_and_text(choices: list[ChoiceRecord]) -> list[tuple[Any, ...]]:
 
 def test_i3_ids_and_logprobs_are_the_numbers_that_vllm_wrote() -> None:
     """I3, B056: two choices, streamed and whole, keep separate buffers and end in the same record."""
-    whole, streamed = Capture(2), Capture(2)
-    whole_reply(recorded("chat_n2_ids_logprobs")[1], view_of(QUIET), whole)
-    relay(recorded("stream_n2_ids_logprobs")[1], view_of({**QUIET, "stream": True}), streamed)
+    two = {**QUIET, "n": 2}
+    unstreamed_reply, streamed_reply = reply_to(two), reply_to({**two, "stream": True})
+    unstreamed_reply.whole(recorded("chat_n2_ids_logprobs")[1])
+    relay(recorded("stream_n2_ids_logprobs")[1], streamed_reply)
+    whole, streamed = unstreamed_reply.capture, streamed_reply.capture
     assert ids_and_text(whole.records()) == ids_and_text(streamed.records())
     first, second = whole.records()
     assert first.completion_ids == [13646, 654, 4341, 284, 971, 2548]
@@ -120,8 +126,9 @@ def test_i3_ids_and_logprobs_are_the_numbers_that_vllm_wrote() -> None:
 
 
 def test_i3_what_vllm_did_not_write_stays_none() -> None:
-    capture = Capture(1)
-    whole_reply(recorded("chat_plain")[1], view_of(QUIET), capture)
+    reply = reply_to(QUIET)
+    reply.whole(recorded("chat_plain")[1])
+    capture = reply.capture
     [choice] = capture.records()
     assert (choice.completion_ids, choice.sampling_logprobs, capture.prompt_ids) == (None, None, None)
     assert capture.num_prompt_tokens == 21
@@ -129,8 +136,9 @@ def test_i3_what_vllm_did_not_write_stays_none() -> None:
 
 def test_a_stop_string_leaves_more_ids_than_text() -> None:
     """B058: the trainer uses the ids."""
-    capture = Capture(1)
-    whole_reply(recorded("chat_stop_string")[1], view_of(QUIET), capture)
+    reply = reply_to(QUIET)
+    reply.whole(recorded("chat_stop_string")[1])
+    capture = reply.capture
     [choice] = capture.records()
     assert (choice.text, choice.stop_reason, len(choice.completion_ids or ())) == (
         "Color may vary and ",
@@ -171,22 +179,22 @@ def test_empty_deltas_unknown_keys_and_empty_finish_reasons_are_legal() -> None:
 
 def test_an_infinite_logprob_is_recorded_as_it_is() -> None:
     """B063: JSON has no Infinity, Python's reader does."""
-    capture = Capture(1)
     raw = b'{"choices":[{"index":0,"message":{},"logprobs":{"content":[{"token":"x","logprob":-Infinity}]}}]}'
-    whole_reply(raw, view_of(QUIET), capture)
-    assert capture.records()[0].sampling_logprobs == [float("-inf")]
+    reply = reply_to(QUIET)
+    reply.whole(raw)
+    assert reply.capture.records()[0].sampling_logprobs == [float("-inf")]
 
 
 def test_a_chunk_without_choices_gets_an_empty_list() -> None:
     """B011: strict clients refuse a chunk without the key."""
     [chunk] = EventReader().feed(b'data: {"id":"x"}\n\n')
-    seen, _ = stream_event(chunk, view_of({**QUIET, "stream": True}), Capture(1))
+    seen = reply_to({**QUIET, "stream": True}).event(chunk)
     assert seen == b'data: {"id":"x","choices":[]}\n\n'
 
 
 def test_another_models_name_is_not_covered_up() -> None:
     """I2, I8: only the name that was dispatched becomes the public one."""
-    capture = Capture(1)
-    seen = whole_reply(recorded("chat_plain")[1], view_of(QUIET, dispatched="default@3"), capture)
+    reply = reply_to(QUIET, dispatched="default@3")
+    seen = reply.whole(recorded("chat_plain")[1])
     assert b'"model":"slipstream-base"' in seen
-    assert capture.answered_model == "slipstream-base"
+    assert reply.capture.answered_model == "slipstream-base"

@@ -1,0 +1,23 @@
+"""What every route's reply can do. One object a call; the call knows no more of a route than this."""
+
+from typing import Protocol
+
+from proxy.reply.capture import Capture
+from proxy.reply.sse import Event
+
+
+class Reply(Protocol):
+    """Fed the whole body or one event after another; keeps what the record needs; returns what the client may see."""
+
+    capture: Capture
+
+    def whole(self, raw: bytes) -> bytes:
+        """ValueError if the body cannot be read."""
+        ...
+
+    def event(self, event: Event) -> bytes:
+        """Nothing, for an event that the client did not ask for. ValueError if it cannot be read: it is dropped.
+
+        When `capture.is_done` turns true, this was the stream's last event.
+        """
+        ...
