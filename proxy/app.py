@@ -7,10 +7,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from typing import Any
 
 import structlog
 from fastapi import FastAPI
-from starlette.types import Message, Receive, Scope, Send
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ledger.database import async_engine, sync_engine
 from ledger.spool import Spool
@@ -19,6 +21,7 @@ from proxy.errors import ProxyError, send_error
 from proxy.follow import Follower, first_policy
 from proxy.live import LivePolicies
 from proxy.management.nudge import Nudge
+from proxy.management.options import send_allowed
 from proxy.management.routes import create_management, unknown_route
 from proxy.metrics import Metrics
 from proxy.open_bodies import OpenBodies
@@ -36,8 +39,21 @@ log = structlog.get_logger()
 _RESTART_SECONDS = 1.0
 
 
-def create_app(settings: ProxySettings) -> "Application":
-    return Application(settings)
+def create_app(settings: ProxySettings) -> ASGIApp:
+    """Browsers of other origins are answered only if the operator names them."""
+    app = Application(settings)
+    return CORSMiddleware(app, **cors_options(settings)) if settings.cors_origins else app
+
+
+def cors_options(settings: ProxySettings) -> dict[str, Any]:
+    origins = [origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()]
+    return {
+        "allow_origins": origins,
+        "allow_methods": ["GET", "POST", "DELETE"],
+        "allow_headers": ["*"],
+        "expose_headers": ["x-trajectory-id", "x-request-id", "x-model-version", "x-captured", "retry-after"],
+        "max_age": 3600,
+    }
 
 
 class Application:
@@ -77,10 +93,15 @@ class Application:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         place = place_of(scope["raw_path"])
         endpoint = ENDPOINTS.get(place.route)
-        if endpoint is None:
+        if scope["method"] == "OPTIONS":
+            await send_allowed(send, self._management, place.route, ["POST"] if endpoint else [])
+        elif endpoint is None:
             read_headers(scope["headers"], self._settings)  # for its limit
             inner = {
                 **scope,
+                "method": "GET"
+                if scope["method"] == "HEAD"
+                else scope["method"],  # the server leaves out the body
                 "asked_path": scope["path"],
                 "path": place.route,
                 "raw_path": place.route.encode(),

@@ -3,14 +3,15 @@
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from ledger.logs import configure_logs
-from proxy.app import Application, create_app
+from proxy.app import create_app
 from proxy.protocol import limited_protocol
 from proxy.settings import ProxySettings
 
 
-def application() -> Application:
+def application() -> ASGIApp:
     """What each worker process builds, from the environment alone."""
     settings = ProxySettings()  # type: ignore[call-arg]  # the environment fills it
     configure_logs("proxy", settings.log_level)

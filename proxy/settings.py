@@ -27,6 +27,7 @@ class ProxySettings(EnvironmentSettings):
     num_workers: int = Field(default=1, ge=1, validation_alias="SLIPSTREAM_WORKERS")
     log_level: str = Field(default="INFO", validation_alias="SLIPSTREAM_LOG_LEVEL")
 
+    cors_origins: str = Field(default="", validation_alias="SLIPSTREAM_CORS_ORIGINS")  # comma-separated, or *
     on_spool_failure: OnSpoolFailure = Field(
         default=OnSpoolFailure.REFUSE, validation_alias="SLIPSTREAM_ON_SPOOL_FAILURE"
     )

@@ -33,7 +33,7 @@ _MAX_REQUEST_ID = 128
 _MAX_RETRIES = 1000
 
 
-async def answer(
+async def answer(  # noqa: PLR0917 - what ASGI hands over, and where it goes
     parts: Parts, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, session_id: str | None
 ) -> None:
     """Raises ProxyError for everything that ends before the call was accepted."""
