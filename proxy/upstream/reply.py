@@ -1,0 +1,235 @@
+"""One reply of a model server: its head, and its body as it comes.
+
+The parser fills it, one reader empties it. Invariant: the reader gets every byte that arrived, decoded, before it gets
+the error that ended the reply, and an end that was not announced is never taken for one.
+"""
+
+import asyncio
+import zlib
+from typing import Protocol
+
+from proxy.upstream.decoding import Decoder
+from proxy.upstream.errors import MalformedError, UpstreamError
+
+MAX_BUFFERED = 64 << 10
+_SWITCHING, _OK, _NO_CONTENT, _NOT_MODIFIED, _BAD = 101, 200, 204, 304, 400
+_PLAIN = {"", "identity"}
+_DECODED = {"gzip", "x-gzip", "deflate"}
+
+
+class Parser(Protocol):
+    def get_status_code(self) -> int: ...
+    def should_keep_alive(self) -> bool: ...
+
+
+class Line(Protocol):
+    """What a reply asks of its connection."""
+
+    parser: Parser
+
+    def resume_reading(self) -> None: ...
+    def abort(self) -> None: ...
+    def linger(self, seconds: float) -> None: ...
+
+
+class UpstreamReply:
+    def __init__(self, line: Line, loop: asyncio.AbstractEventLoop, *, is_head_only: bool) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}  # lower-case names
+        self.content_type = ""  # lower-case, without parameters
+        self.has_head = False
+        self.is_complete = False  # its end has arrived
+        self.is_until_close = False  # its end is the connection's
+        self.is_keepable = False  # the server lets the connection be used again
+        self.has_extra = False  # something came behind its end
+        self.is_head_only = is_head_only
+        self.is_released = False
+        self.error: UpstreamError | None = None
+        self._is_interim = False
+        self._chunks: list[bytes] = []
+        self._num_chunk_bytes = 0
+        self._decoder: Decoder | None = None
+        self._line: Line | None = line  # until the end
+        self._loop = loop
+        self._waiter: asyncio.Future[None] | None = None
+
+    # For the reader
+
+    async def next_chunk(self) -> bytes:
+        """Everything that has arrived since; b"" = the end of the body. Raises UpstreamError."""
+        while True:
+            if chunk := self.take():
+                return chunk
+            if self._has_more:
+                continue
+            if self.error is not None:
+                raise self.error
+            if self.is_complete:
+                self._require_finished()
+                return b""
+            await self.wait()
+
+    def take(self) -> bytes:
+        """What is here already, without waiting; b"" if nothing is."""
+        chunks = self._chunks
+        if not chunks and not self._has_more:
+            return b""
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        is_full = self.num_buffered > MAX_BUFFERED
+        self._chunks = []
+        self._num_chunk_bytes = 0
+        if self._decoder is not None:
+            data = self._decoded(self._decoder, data)
+        if is_full and self._line is not None and self.num_buffered <= MAX_BUFFERED:
+            self._line.resume_reading()
+        return data
+
+    async def read(self) -> bytes:
+        """The whole body. Raises UpstreamError."""
+        first = await self.next_chunk()
+        if self.is_complete and not self._chunks and not self._has_more:
+            self._require_finished()
+            return first
+        chunks = [first]
+        while chunks[-1]:
+            chunks.append(await self.next_chunk())
+        return b"".join(chunks)
+
+    def release(self, linger_seconds: float = 0.0) -> None:
+        """The reader wants no more. Idempotent.
+
+        A connection whose reply has come to its end goes on to other requests; any other is aborted, which makes
+        vLLM stop generating: at once, or when the end has not come within `linger_seconds` (nobody waits for that).
+        """
+        if self.is_released:
+            return
+        self.is_released = True
+        if self._line is not None:
+            if linger_seconds:
+                self._line.linger(linger_seconds)
+            else:
+                self._line.abort()
+
+    # For the connection
+
+    @property
+    def num_buffered(self) -> int:
+        waiting = self._decoder.num_waiting if self._decoder is not None else 0
+        return self._num_chunk_bytes + waiting
+
+    @property
+    def is_answer_enough(self) -> bool:
+        """Whether there is no use in sending more of the request."""
+        return self.is_complete or self.error is not None or self.status >= _BAD
+
+    async def wait(self) -> None:
+        """Until something changes. One reader at a time."""
+        assert self._waiter is None, "two readers of one reply"
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def detach(self) -> None:
+        """The connection has nothing more to do with it."""
+        self._line = None
+
+    def break_off(self, error: UpstreamError) -> None:
+        self._line = None
+        self.error = self.error or error
+        self.wake()
+
+    # For the parser
+
+    def on_message_begin(self) -> None:
+        if self.is_complete:
+            self.has_extra = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.has_head:
+            return  # a trailer
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+
+    def on_headers_complete(self) -> None:
+        assert self._line is not None
+        status = self._line.parser.get_status_code()
+        if status == _SWITCHING:
+            self.error = MalformedError("The model server switches to another protocol; nobody asked it to.")
+        elif status < _OK:
+            self._is_interim = True
+        elif not self.has_head:
+            self.status = status
+            self._read_head()
+
+    def on_body(self, data: bytes) -> None:
+        if self.is_complete:
+            self.has_extra = True
+            return
+        self._chunks.append(data)
+        self._num_chunk_bytes += len(data)
+
+    def on_message_complete(self) -> None:
+        if self._is_interim:
+            self._is_interim = False
+            self.headers = {}
+        elif not self.is_complete:
+            self._complete()
+
+    def _read_head(self) -> None:
+        headers = self.headers
+        self.content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        transfer = headers.get("transfer-encoding", "chunked").strip().lower()
+        if transfer != "chunked":
+            self.error = MalformedError(
+                "The model server's reply has a Transfer-Encoding other than chunked."
+            )
+            return
+        if self.is_head_only or self.status in {_NO_CONTENT, _NOT_MODIFIED}:
+            self.has_head = True
+            self._complete()
+            return
+        coding = headers.get("content-encoding", "").strip().lower()
+        if coding in _DECODED:
+            self._decoder = Decoder(coding)
+        elif coding not in _PLAIN:
+            self.error = MalformedError(
+                "The model server's reply is compressed in a way that nobody asked for and we cannot read "
+                f"({coding[:40]!r}); only gzip and deflate can be."
+            )
+            return
+        self.is_until_close = "content-length" not in headers and "transfer-encoding" not in headers
+        self.has_head = True
+
+    def _complete(self) -> None:
+        assert self._line is not None
+        self.is_complete = True
+        self.is_keepable = self._line.parser.should_keep_alive()
+
+    # Decoding
+
+    @property
+    def _has_more(self) -> bool:
+        return self._decoder is not None and self._decoder.has_more
+
+    def _decoded(self, decoder: Decoder, data: bytes) -> bytes:
+        try:
+            return decoder.decode(data)
+        except zlib.error:
+            self._give_up(MalformedError("The model server's reply is not the gzip or deflate that it says."))
+            return b""
+
+    def _require_finished(self) -> None:
+        if self._decoder is not None and not self._decoder.is_finished:
+            self._give_up(MalformedError("The model server's reply ends inside its compressed data."))
+            raise self.error or MalformedError
+
+    def _give_up(self, error: MalformedError) -> None:
+        self.error, self._decoder = error, None
+        if self._line is not None:
+            self._line.abort()
