@@ -26,6 +26,7 @@ from proxy.paths import place_of
 from proxy.recorder import Recorder
 from proxy.settings import ProxySettings
 from proxy.surface.answer import ENDPOINT, answer_chat
+from proxy.upstream.choice import Leeway
 from proxy.upstream.replicas import Replicas
 from proxy.upstream.vllm import VllmClient
 from proxy.writer import Writer
@@ -113,7 +114,8 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         stack.push_async_callback(engine.dispose)
         policy = await first_policy(engine, settings)
         vllm = await stack.enter_async_context(VllmClient(settings))
-        replicas = Replicas(settings.replica_urls, vllm, settings.adapters, metrics)
+        leeway = Leeway(settings.affinity_slack, settings.affinity_factor)
+        replicas = Replicas(settings.replica_urls, vllm, settings.adapters, metrics, leeway)
         live = LivePolicies(policy)
         replicas.want(live.targets())
         spool = Spool.open(settings.spool)

@@ -6,7 +6,6 @@ Invariant (I4): the record is durable before the last byte leaves, and there is 
 import asyncio
 import json
 
-import aiohttp
 import structlog
 from starlette.types import Receive, Send
 
@@ -27,11 +26,13 @@ from proxy.reply.sse import DONE, DONE_EVENT, Event, EventReader
 from proxy.reply.view import ReplyView, stream_event, whole_reply
 from proxy.surface.request import ChatRequest
 from proxy.upstream.dispatch import dispatched
+from proxy.upstream.errors import SilentError, UpstreamError
+from proxy.upstream.reply import UpstreamReply
 from proxy.upstream.vllm import openai_error
 
 log = structlog.get_logger()
 _ERROR_STATUS = 400
-_LAST_READ_SECONDS = 1.0
+_LINGER_SECONDS = 1.0
 
 
 class Call:
@@ -65,14 +66,21 @@ class Call:
         try:
             async with (
                 asyncio.timeout(self._parts.settings.upstream_first_token_seconds) as self._first_token_limit,
-                dispatched(self._parts, self._target, body, self._log.record.call_id.hex) as response,
+                dispatched(
+                    self._parts,
+                    self._target,
+                    self._log.record.endpoint,
+                    body,
+                    self._log.record.call_id.hex,
+                    self._affinity(),
+                ) as response,
             ):
                 await self._relay(response, send)
         except ProxyError as error:
             await self._fail(error, send)
-        except TimeoutError:
+        except (TimeoutError, SilentError):
             await self._fail(UpstreamTimeoutError(), send)
-        except (aiohttp.ClientError, OSError, ValueError, RecursionError) as error:
+        except (UpstreamError, OSError, ValueError, RecursionError) as error:
             log.warning("upstream_broken", call_id=str(self._log.record.call_id), error=repr(error)[:200])
             await self._fail(UpstreamBrokenError(), send)
         except (
@@ -83,7 +91,12 @@ class Call:
         finally:
             self._log.end_at_hang_up(has_started=self._has_started)
 
-    async def _relay(self, response: aiohttp.ClientResponse, send: Send) -> None:
+    def _affinity(self) -> bytes:
+        """Calls with the same share a prefix, most likely."""
+        attribution = self._log.record.attribution
+        return (attribution.group_key or attribution.external_id or attribution.trajectory_id.hex).encode()
+
+    async def _relay(self, response: UpstreamReply, send: Send) -> None:
         if response.status >= _ERROR_STATUS:
             await self._relay_error(response, send)
         elif response.content_type == "text/event-stream":
@@ -91,14 +104,14 @@ class Call:
         else:
             await self._relay_whole(response, send)
 
-    async def _relay_whole(self, response: aiohttp.ClientResponse, send: Send) -> None:
+    async def _relay_whole(self, response: UpstreamReply, send: Send) -> None:
         body = whole_reply(await response.read(), self._view, self._capture)
         self._capture.is_done = True
         self._first_token_limit.reschedule(None)
         await self._log.end(ExchangeStatus.COMPLETED, response.status)
         await send_json(send, response.status, body, self._log.headers())
 
-    async def _relay_error(self, response: aiohttp.ClientResponse, send: Send) -> None:
+    async def _relay_error(self, response: UpstreamReply, send: Send) -> None:
         """An error object of vLLM's stays as it is; other shapes become OpenAI's."""
         raw, self._capture.error = openai_error(await response.read(), response.status)
         await self._log.end(ExchangeStatus.FAILED, response.status)
@@ -106,10 +119,10 @@ class Call:
         extra = [(b"retry-after", retry_after.encode("latin-1"))] if retry_after else []
         await send_json(send, response.status, raw, [*self._log.headers(), *extra])
 
-    async def _relay_stream(self, response: aiohttp.ClientResponse, send: Send) -> None:
+    async def _relay_stream(self, response: UpstreamReply, send: Send) -> None:
         await self._start_stream(send, response.status)
         reader = EventReader()
-        async for chunk in response.content.iter_any():
+        while chunk := await response.next_chunk():
             await self._relay_events(reader.feed(chunk), send)
             if self._capture.is_done or self._capture.error:
                 break
@@ -124,7 +137,7 @@ class Call:
             raise UpstreamBrokenError
         await self._log.end(ExchangeStatus.COMPLETED, response.status)
         await _end_stream(send, DONE_EVENT)
-        await _read_to_end(response)
+        response.release(_LINGER_SECONDS)  # the end of the body comes right behind `[DONE]`
 
     async def _start_stream(self, send: Send, status: int) -> None:
         headers = [
@@ -176,12 +189,3 @@ class Call:
 
 async def _end_stream(send: Send, last: bytes) -> None:
     await send({"type": "http.response.body", "body": last})
-
-
-async def _read_to_end(response: aiohttp.ClientResponse) -> None:
-    """Lets the connection be used again: the end of the body comes right behind `[DONE]`."""
-    try:
-        async with asyncio.timeout(_LAST_READ_SECONDS):
-            await response.read()
-    except (TimeoutError, aiohttp.ClientError):
-        response.close()

@@ -53,6 +53,11 @@ class ProxySettings(EnvironmentSettings):
     upstream_idle_seconds: float = Field(
         default=660, gt=0, validation_alias="SLIPSTREAM_UPSTREAM_IDLE_SECONDS"
     )
+    upstream_keep_alive_seconds: float = Field(
+        default=4, ge=0, validation_alias="SLIPSTREAM_UPSTREAM_KEEP_ALIVE_SECONDS"
+    )  # vLLM as its makers ship it closes idle connections after 5 s: ours must be the side that closes first
+    affinity_slack: int = Field(default=4, ge=0, validation_alias="SLIPSTREAM_AFFINITY_SLACK")
+    affinity_factor: float = Field(default=1.5, ge=1, validation_alias="SLIPSTREAM_AFFINITY_FACTOR")
     watch_seconds: float = Field(default=1, gt=0, validation_alias="SLIPSTREAM_WATCH_SECONDS")
     adopt_seconds: float = Field(default=60, gt=0, validation_alias="SLIPSTREAM_ADOPT_SECONDS")
     default_temperature: float = Field(

@@ -7,12 +7,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-import aiohttp
-
 from proxy.errors import UpstreamBrokenError, UpstreamTimeoutError, UpstreamUnavailableError
 from proxy.live import Target
 from proxy.parts import Parts
+from proxy.upstream.errors import BrokenError, ConnectError, MalformedError, SilentError
 from proxy.upstream.replicas import Replica, ReplicaState
+from proxy.upstream.reply import UpstreamReply
 
 _NOT_FOUND = 404
 _SERVER_ERROR = 500
@@ -20,21 +20,27 @@ _MAX_BROKEN = 2
 
 
 @asynccontextmanager
-async def dispatched(
-    parts: Parts, target: Target, body: bytes, request_id: str
-) -> AsyncIterator[aiohttp.ClientResponse]:
-    """The reply, with its headers read. Leaving early closes the connection, which aborts the generation."""
+async def dispatched(  # noqa: PLR0917 - what a request is made of
+    parts: Parts, target: Target, path: str, body: bytes, request_id: str, affinity: bytes = b""
+) -> AsyncIterator[UpstreamReply]:
+    """The reply, with its head read. Leaving early closes the connection, which aborts the generation.
+
+    `path` begins behind the replica's address, e.g. `/v1/chat/completions`; calls with the same `affinity` go to the
+    same replica as long as it is not much busier than others. Raises ProxyError.
+    """
     deadline = asyncio.get_running_loop().time() + parts.settings.upstream_wait_seconds
     attempts = _Attempts(parts, target, deadline)
     while True:
-        replica = await parts.replicas.acquire(target, deadline)
+        replica = await parts.replicas.acquire(target, deadline, affinity)
         replica.num_inflight += 1
         try:
-            response = await attempts.send(replica, body, request_id)
-            if response is None:
+            reply = await attempts.send(replica, path, body, request_id)
+            if reply is None:
                 continue
-            async with response:
-                yield response
+            try:
+                yield reply
+            finally:
+                reply.release()
             return
         finally:
             replica.num_inflight -= 1
@@ -50,28 +56,37 @@ class _Attempts:
         self._num_broken = 0
         self._has_reloaded = False
 
-    async def send(self, replica: Replica, body: bytes, request_id: str) -> aiohttp.ClientResponse | None:
+    async def send(self, replica: Replica, path: str, body: bytes, request_id: str) -> UpstreamReply | None:
         """None = try again with another replica, or with this one when it is back."""
         try:
-            response = await self._parts.vllm.chat(replica.url, body, request_id)
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            reply = await self._parts.vllm.post(replica.url, path, body, request_id)
+        except ConnectError as error:
             self._count("unreachable")
-            self._parts.replicas.mark_down(replica, f"cannot be reached ({type(error).__name__})")
+            self._parts.replicas.mark_down(replica, str(error))
             return None
-        except TimeoutError as error:
+        except SilentError as error:
             raise UpstreamTimeoutError from error
-        except (aiohttp.ClientError, OSError) as error:
+        except (BrokenError, MalformedError) as error:
             self._count_broken(error)
             return None
-        if response.status >= _SERVER_ERROR and await self._is_dying(replica):
-            response.close()
+        try:
+            is_answer = await self._is_answer(reply, replica)
+        except BaseException:
+            reply.release()
+            raise
+        if not is_answer:
+            reply.release()
+            return None
+        return reply
+
+    async def _is_answer(self, reply: UpstreamReply, replica: Replica) -> bool:
+        if reply.status >= _SERVER_ERROR and await self._is_dying(replica):
             self._count_broken(None)
-            return None
-        if response.status == _NOT_FOUND and self._target.version:
-            response.close()
+            return False
+        if reply.status == _NOT_FOUND and self._target.version:
             await self._reload(replica)
-            return None
-        return response
+            return False
+        return True
 
     async def _is_dying(self, replica: Replica) -> bool:
         """Whether its engine died: vLLM answers 500 to every call then, until it ends."""

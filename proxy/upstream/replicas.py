@@ -14,6 +14,7 @@ import structlog
 from proxy.errors import UpstreamUnavailableError
 from proxy.live import Target, unknown_model
 from proxy.metrics import Metrics
+from proxy.upstream.choice import Leeway, chosen
 from proxy.upstream.vllm import Loading, VllmClient, VllmSilentError, VllmUnreachableError
 
 log = structlog.get_logger()
@@ -38,11 +39,19 @@ class Replica:
 
 
 class Replicas:
-    def __init__(self, urls: Iterable[str], client: VllmClient, adapters: Path, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        urls: Iterable[str],
+        client: VllmClient,
+        adapters: Path,
+        metrics: Metrics,
+        leeway: Leeway = Leeway(),  # noqa: B008 - a frozen value
+    ) -> None:
         self.all = [Replica(url) for url in urls]
         self._client = client
         self._adapters = adapters.absolute()
         self._metrics = metrics
+        self._leeway = leeway
         self._wanted: list[Target] = []
         self._changed = asyncio.Event()
 
@@ -103,14 +112,14 @@ class Replicas:
         results = await asyncio.gather(*(self.load(replica, target) for replica in up))
         return not up or Loading.LOADED in results
 
-    async def acquire(self, target: Target, deadline: float) -> Replica:
-        """The least loaded replica that holds the version; waits until `deadline` (loop time) for one.
+    async def acquire(self, target: Target, deadline: float, affinity: bytes = b"") -> Replica:
+        """A replica that holds the version, as choice.py says; waits until `deadline` (loop time) for one.
 
         Raises UnknownModelError for a pinned version that no replica can load, UpstreamUnavailableError after
         the wait.
         """
         while True:
-            if replica := self._least_loaded(target):
+            if replica := self._chosen(target, affinity):
                 return replica
             try:
                 async with asyncio.timeout_at(deadline):
@@ -119,10 +128,13 @@ class Replicas:
             except TimeoutError:
                 raise self._unavailable(target) from None
 
-    def _least_loaded(self, target: Target) -> Replica | None:
+    def _chosen(self, target: Target, affinity: bytes) -> Replica | None:
         name = target.upstream_model
-        up = (r for r in self.all if r.state is not ReplicaState.DOWN and name in r.models)
-        return min(up, key=lambda replica: replica.num_inflight, default=None)
+        holding = {r.url: r for r in self.all if r.state is not ReplicaState.DOWN and name in r.models}
+        if not holding:
+            return None
+        loads = {url: replica.num_inflight for url, replica in holding.items()}
+        return holding[chosen(affinity, loads, self._leeway)]
 
     async def _load_on_demand(self, target: Target) -> bool:
         if any(target.upstream_model == wanted.upstream_model for wanted in self._wanted):
