@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from proxy.errors import UpstreamBrokenError, UpstreamTimeoutError, UpstreamUnavailableError
 from proxy.live import Target
 from proxy.parts import Parts
+from proxy.reply.error import error_in
 from proxy.upstream.errors import BrokenError, ConnectError, MalformedError, SilentError
 from proxy.upstream.replicas import Replica, ReplicaState
 from proxy.upstream.reply import UpstreamReply
@@ -20,7 +21,7 @@ _MAX_BROKEN = 2
 
 
 @asynccontextmanager
-async def dispatched(
+async def dispatched(  # noqa: PLR0917 - what is sent, and where it may go  # noqa: PLR0917 - what a request is made of
     parts: Parts, target: Target, path: str, body: bytes, request_id: str, affinity: bytes = b""
 ) -> AsyncIterator[UpstreamReply]:
     """The reply, with its head read. Leaving early closes the connection, which aborts the generation.
@@ -83,7 +84,7 @@ class _Attempts:
         if reply.status >= _SERVER_ERROR and await self._is_dying(replica):
             self._count_broken(None)
             return False
-        if reply.status == _NOT_FOUND and self._target.version:
+        if reply.status == _NOT_FOUND and self._target.version and await _lacks_model(reply):
             await self._reload(replica)
             return False
         return True
@@ -112,3 +113,11 @@ class _Attempts:
 
     def _count(self, reason: str) -> None:
         self._parts.metrics.upstream_retries.labels(reason).inc()
+
+
+async def _lacks_model(reply: UpstreamReply) -> bool:
+    """Whether the 404 is about the model; it may be about the route, too."""
+    body = await reply.read()
+    reply.put_back(body)
+    _, error = error_in(body)
+    return error is not None and error.get("message") != "Not Found"

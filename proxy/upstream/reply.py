@@ -95,6 +95,10 @@ class UpstreamReply:
             chunks.append(await self.next_chunk())
         return b"".join(chunks)
 
+    def put_back(self, body: bytes) -> None:
+        """What `read` returned can be read again."""
+        self._chunks, self._num_chunk_bytes, self._decoder = [body], len(body), None
+
     def release(self, linger_seconds: float = 0.0) -> None:
         """The reader wants no more. Idempotent.
 

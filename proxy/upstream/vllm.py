@@ -4,8 +4,9 @@ import asyncio
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
+from proxy.reply.error import message_in
 from proxy.settings import ProxySettings
 from proxy.upstream.errors import BrokenError, ConnectError, MalformedError, SilentError, UpstreamError
 from proxy.upstream.pool import UpstreamPool
@@ -93,42 +94,3 @@ class VllmClient:
             return reply.status, await reply.read()
         finally:
             reply.release()
-
-
-def error_in(raw: bytes | str) -> tuple[dict[str, Any] | None, bool]:
-    """The error object of a reply, and whether it stood there in OpenAI's shape already."""
-    try:
-        body = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None, False
-    if not isinstance(body, dict):
-        return None, False
-    if isinstance(error := body.get("error"), dict):
-        return error, True
-    message = body.get("error") or body.get("detail") or body.get("message")
-    if message is None:
-        return None, False
-    text = message if isinstance(message, str) else json.dumps(message)
-    fields = {key: body.get(key) for key in ("type", "param", "code")}
-    return {"message": text, **fields}, False
-
-
-def openai_error(raw: bytes, status: int) -> tuple[bytes, dict[str, Any]]:
-    """What the client gets for an error of vLLM's: its bytes if they have OpenAI's shape, else an envelope."""
-    error, is_openai = error_in(raw)
-    if error and is_openai:
-        return raw, error
-    error = error or {"message": raw.decode(errors="replace")[:2000] or f"vLLM answered {status}."}
-    kind = "invalid_request_error" if status < _SERVER_ERROR else "server_error"
-    error = {
-        "message": error["message"],
-        "type": error.get("type") or kind,
-        "param": error.get("param"),
-        "code": error.get("code"),
-    }
-    return json.dumps({"error": error}).encode(), error
-
-
-def message_in(text: str) -> str:
-    error, _ = error_in(text)
-    return str(error.get("message")) if error else text[:500]

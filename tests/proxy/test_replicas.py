@@ -122,7 +122,7 @@ def test_i8_a_version_that_cannot_be_loaded_does_not_become_live(
 def test_calls_go_to_every_replica_and_around_a_dead_one(
     start_proxy: StartProxy, vllm: FakeVllm, second_vllm: FakeVllm, engine: Engine
 ) -> None:
-    proxy = start_proxy(upstream=f"{vllm.url}/v1, {second_vllm.url}/")
+    proxy = start_proxy(upstream=f"{vllm.url}/v1, {second_vllm.url}/", affinity_slack=0, affinity_factor=1)
     publish(engine, 1)
     eventually(lambda: version_of(proxy) == "1")
     assert set(vllm.adapters) == set(second_vllm.adapters) == {"default@1"}
