@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check up clean lock fix
+.PHONY: demo test check up clean lock fix bench-gateway
 
 demo: $(READY)  ## the whole loop on the embedded stack, with a picture at the end
 	$(BIN)/python -m examples.demo $(if $(SEED),--seed $(SEED))
@@ -37,11 +37,14 @@ $(READY): requirements/all.lock pyproject.toml
 	@echo "3 of 3: slipstream itself" && PYTHONWARNINGS=ignore $(PIP) --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
+bench-gateway: $(READY)  ## CPU and latency beside nginx and LiteLLM; BENCH="--quick" or "--only chunk" for less
+	$(BIN)/python -m bench.gateway $(BENCH)
+
 lock: $(READY)  ## resolve again: all.lock first, the images' locks as parts of it
 	$(BIN)/python -m requirements.lock
 
 clean:  ## remove what we made: the environment, the stack's state, caches
 	@for home in .slipstream .slipstream/demo; do \
 	  if [ -x $(BIN)/slipstream ] && [ -d $$home ]; then $(BIN)/slipstream down --home $$home || true; fi; done
-	rm -rf $(VENV) .slipstream build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .slipstream build bench/results *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
