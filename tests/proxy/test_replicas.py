@@ -202,7 +202,8 @@ def test_a_replica_that_accepts_no_connection_is_passed_over(
     proxy = start_proxy(upstream=upstream, watch_seconds=30, upstream_connect_seconds=0.3)
     vllm.stop()
     with unreachable_port(vllm.port):
-        assert [proxy.chat().status_code for _ in range(3)] == [200] * 3
+        for k in range(16):  # either replica is the one that some of these prompts prefer
+            assert proxy.chat(messages=[{"role": "user", "content": str(k)}]).status_code == 200
     assert proxy.metric("slipstream_upstream_retries_total") >= 1
 
 
