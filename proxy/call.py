@@ -4,7 +4,9 @@ Invariant (I4): the record is durable before the last byte leaves, and there is 
 """
 
 import asyncio
+import json
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import structlog
 from starlette.types import Scope, Send
@@ -30,6 +32,7 @@ from proxy.upstream.reply import UpstreamReply
 
 log = structlog.get_logger()
 _ERROR_STATUS = 400
+_ERROR_STATUSES = range(400, 600)
 _LAST_READ_SECONDS = 1.0
 _STREAM_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -113,34 +116,48 @@ class Call:
         await send_json(send, upstream.status, raw, [*self._log.headers(), *extra])
 
     async def _relay_stream(self, upstream: UpstreamReply, send: Send) -> None:
-        await self._start_stream(send, upstream.status)
         reader = EventReader()
         last = b""
         while not self._is_over and (chunk := await upstream.next_chunk()):
-            last = await self._relay_events(reader.feed(chunk), send)
+            last = await self._relay_events(reader.feed(chunk), upstream.status, send)
         if not self._is_over:
-            last = await self._relay_events(reader.close(), send)
+            last = await self._relay_events(reader.close(), upstream.status, send)
         self._count_dropped("no_data", reader.num_dropped)
         if self._capture.error:
-            await self._log.end(ExchangeStatus.FAILED, upstream.status)
+            await self._end_refused(self._capture.error, upstream.status, last, send)
         elif self._capture.is_complete:
             await self._log.end(ExchangeStatus.COMPLETED, upstream.status)
+            await self._send(send, upstream.status, last, is_last=True)
         else:
             raise UpstreamBrokenError
-        await _end_stream(send, last)
         upstream.release(_LAST_READ_SECONDS)
+
+    async def _end_refused(self, error: dict[str, Any], status: int, last: bytes, send: Send) -> None:
+        """VLLM refuses some streams in their first event: nothing was sent yet, so the client gets a plain error."""
+        if not self._has_started:
+            code = error.get("code")
+            status = code if isinstance(code, int) and code in _ERROR_STATUSES else UpstreamBrokenError.status
+        await self._log.end(ExchangeStatus.FAILED, status)
+        if self._has_started:
+            await self._send(send, status, last, is_last=True)
+        else:
+            body = json.dumps(self._endpoint.envelope(error)).encode()
+            await send_json(send, status, body, self._log.headers())
 
     @property
     def _is_over(self) -> bool:
         return self._capture.is_done or self._capture.error is not None
 
-    async def _start_stream(self, send: Send, status: int) -> None:
-        await self._log.accepted()
-        self._has_started = True
-        headers = [*_STREAM_HEADERS, *self._log.headers()]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
+    async def _send(self, send: Send, status: int, body: bytes, *, is_last: bool = False) -> None:
+        """A part of the stream; its headers go with the first."""
+        if not self._has_started:
+            await self._log.accepted()
+            self._has_started = True
+            headers = [*_STREAM_HEADERS, *self._log.headers()]
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": not is_last})
 
-    async def _relay_events(self, events: list[Event], send: Send) -> bytes:
+    async def _relay_events(self, events: list[Event], status: int, send: Send) -> bytes:
         """Sends what the client may see of these events, in one write; the stream's last one is returned instead."""
         pieces: list[bytes] = []
         for event in events:
@@ -149,7 +166,7 @@ class Call:
                 break
         last = pieces.pop() if self._is_over else b""
         if body := b"".join(pieces):
-            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await self._send(send, status, body)
         return last
 
     def _seen(self, event: Event) -> bytes:
@@ -174,10 +191,6 @@ class Call:
         except CaptureRefusedError as refusal:
             error = refusal
         if self._has_started:
-            await _end_stream(send, self._endpoint.error_event(error.object))
+            await self._send(send, error.status, self._endpoint.error_event(error.object), is_last=True)
         else:
             await send_error(send, error, self._log.headers(), self._endpoint.envelope)
-
-
-async def _end_stream(send: Send, last: bytes) -> None:
-    await send({"type": "http.response.body", "body": last})
