@@ -147,7 +147,7 @@ def read_keys(connection: Connection) -> KeyTable:
     return KeyTable(tuple(_to_live(row) for row in rows), has_rows)
 
 
-def _to_live(row: Row[Any]) -> LiveKey:
+def _to_live(row: Any) -> LiveKey:
     """A scope that this version does not know gives no right."""
     scopes = frozenset(scope for scope in Scope if scope in row.scopes)
     return LiveKey(bytes(row.key_hash), row.id, row.project, scopes)

@@ -150,4 +150,4 @@ def live_names(running: Running) -> list[str]:
         return []
     finally:
         engine.dispose()
-    return [adapter_name(p.name, p.live_version) for p in policies if p.live_version]
+    return [adapter_name(p.line, p.live_version) for p in policies if p.live_version]
