@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,10 +19,10 @@ from slipstream.settings import StackSettings
 
 
 @pytest.fixture
-def run(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CliRunner]:
+def run(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
     monkeypatch.setenv("DATABASE_URL", database_url)
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
-    yield CliRunner()
+    return CliRunner()
 
 
 def test_create_prints_the_key_alone_and_says_that_it_is_shown_once(run: CliRunner) -> None:
