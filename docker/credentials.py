@@ -1,7 +1,8 @@
-"""Makes the database's password at the first `docker compose up`, so that no installation shares a known one.
+"""Makes the database's password and the first API key at the first `docker compose up`: no installation shares them.
 
-Writes `postgres_password` and `database_url` into the volume that postgres, migrate, proxy, worker and beat mount
-read-only. What is there stays: the password must go on fitting the data. SLIPSTREAM_POSTGRES_PASSWORD chooses it.
+Writes `postgres_password`, `database_url` and `api_key` into the volume that postgres, migrate, proxy, worker and beat
+mount read-only. What is there stays: the password must go on fitting the data. SLIPSTREAM_POSTGRES_PASSWORD chooses it,
+and SLIPSTREAM_BOOTSTRAP_KEY the key, which `migrate` makes in the database.
 """
 
 import os
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
+KEY_START = "sk-slip-"  # as ledger/keys.py has it
 DATABASE_URL = "postgresql://slipstream:{password}@postgres:5432/slipstream"
 
 
@@ -34,5 +36,12 @@ def make_credentials(folder: Path, chosen: str = "") -> None:
     write(folder / "database_url", DATABASE_URL.format(password=quote(password, safe="")))
 
 
+def make_key(folder: Path, chosen: str = "") -> None:
+    """Another chosen key is made beside the one before, which works until it is revoked."""
+    if chosen or not (folder / "api_key").exists():
+        write(folder / "api_key", chosen or KEY_START + secrets.token_urlsafe(32))
+
+
 if __name__ == "__main__":
     make_credentials(Path(sys.argv[1]), os.environ.get("SLIPSTREAM_POSTGRES_PASSWORD", ""))
+    make_key(Path(sys.argv[1]), os.environ.get("SLIPSTREAM_BOOTSTRAP_KEY", ""))

@@ -1,24 +1,27 @@
 """Shows that a running system learns: calls with four choices each, a reward for each choice, then the next version answers.
 
-    python docker/smoke.py [http://127.0.0.1:4000]
+    OPENAI_API_KEY=KEY python docker/smoke.py [http://127.0.0.1:4000]
 
 Standard library only, the public interface only. It teaches short answers, which any model can learn in one step.
 """
 
 import json
+import os
 import sys
 import time
 from typing import Any
 from urllib.request import Request, urlopen
 
 BASE = sys.argv[1].rstrip("/") if len(sys.argv) > 1 else "http://127.0.0.1:4000"
+KEY = os.environ.get("OPENAI_API_KEY", "any")
 TOPICS = ("rain", "bread", "the moon", "a river", "glass", "trees", "salt", "wind")
 CHOICES = 4
 DEADLINE_SECONDS = 900
 
 
 def post(path: str, body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    request = Request(BASE + path, json.dumps(body).encode(), {"content-type": "application/json"})  # noqa: S310
+    headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}"}
+    request = Request(BASE + path, json.dumps(body).encode(), headers)  # noqa: S310
     with urlopen(request, timeout=300) as reply:  # noqa: S310 - the operator's own address
         return json.load(reply), {name.lower(): value for name, value in reply.headers.items()}
 

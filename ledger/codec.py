@@ -25,6 +25,7 @@ def decode_call(encoded: bytes) -> CallRecord:
     held["call_id"] = UUID(held["call_id"])
     held["started_at"] = datetime.fromisoformat(held["started_at"])
     held["status"] = ExchangeStatus(held["status"])
+    held["key_id"] = UUID(held["key_id"]) if held.get("key_id") else None
     held["retry_of"] = UUID(held["retry_of"]) if held.get("retry_of") else None
     held["untrainable_reason"] = (
         Reason(held["untrainable_reason"]) if held.get("untrainable_reason") else None

@@ -3,6 +3,7 @@
 LedgerError
 ├── DatabaseUnreachableError
 ├── SchemaBehindError
+├── KeyRefusedError
 ├── SpoolError
 │   └── SpoolFullError
 └── RewardRefusedError          (each carries the HTTP status the proxy answers with)
@@ -25,6 +26,10 @@ class DatabaseUnreachableError(LedgerError):
 
 class SchemaBehindError(LedgerError):
     """The database schema is behind this version of Slipstream: run `slipstream migrate`."""
+
+
+class KeyRefusedError(LedgerError):
+    """The key cannot be made, or found."""
 
 
 class SpoolError(LedgerError):

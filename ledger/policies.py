@@ -3,6 +3,7 @@
 A policy's base model never changes under its name: adapters trained on one base mean nothing on another.
 """
 
+import re
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -15,11 +16,16 @@ from ledger.tables import policies, policy_versions, projects
 from ledger.vocabulary import DEFAULT_PROJECT, VersionState
 
 LIVE_CHANNEL = "slipstream_live"
+_PROJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One row of `policies`, with its project's name. Example: name "default", live_version 3 -> `default@3`."""
+    """One row of `policies`, with its project's name.
+
+    Example: name "default", live_version 3 -> clients read `default@3`. In project "acme" its line is `acme@default`,
+    so vLLM and the disk know that version as `acme@default@3`.
+    """
 
     id: UUID
     project_id: UUID
@@ -30,14 +36,26 @@ class Policy:
     reward_min: float
     reward_max: float
 
+    @property
+    def line(self) -> str:
+        """What the names of its adapters begin with: no two policies share one, since no name holds an @."""
+        return self.name if self.project == DEFAULT_PROJECT else f"{self.project}@{self.name}"
 
-def adapter_name(policy_name: str, version: int) -> str:
-    """What a client sees as `model`, and what vLLM loads the adapter as (vLLM serves version 0 as the base)."""
-    return f"{policy_name}@{version}"
+
+def adapter_name(line: str, version: int) -> str:
+    """With the policy's name, what a client sees as `model`; with its line, what vLLM and the disk know the adapter as
+    (vLLM serves version 0 as the base).
+    """
+    return f"{line}@{version}"
 
 
 def ensure_project(connection: Connection, name: str) -> UUID:
-    """The id of the project with this name, made if there is none."""
+    """The id of the project with this name, made if there is none. Raises LedgerError for a name that no file can have."""
+    if not _PROJECT_NAME.fullmatch(name):
+        raise LedgerError(
+            f"{name!r} is not a project name: use up to 64 letters, digits, dots, dashes and underscores, a letter or "
+            "digit first"
+        )
     connection.execute(insert(projects).values(id=new_id(), name=name).on_conflict_do_nothing())
     project_id: UUID = connection.execute(select(projects.c.id).where(projects.c.name == name)).scalar_one()
     return project_id

@@ -91,6 +91,14 @@ class Reason(StrEnum):
     TOO_LONG = "too_long"
 
 
+class Scope(StrEnum):
+    """What a key may do. admin may do everything."""
+
+    INFER = "infer"  # the data plane, and the list of models
+    REWARD = "reward"  # judge
+    ADMIN = "admin"  # also read trajectories, steps, versions and metrics
+
+
 REWARD_METRIC = "reward"
 """The metric that makes the reward of a trajectory; other metrics are stored and do not count yet."""
 

@@ -11,14 +11,18 @@ from typing import Any
 
 import structlog
 from fastapi import FastAPI
+from starlette import types
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Send
 
 from ledger.database import async_engine, sync_engine
 from ledger.spool import Spool
-from proxy.body import ClientGoneError, read_headers
+from ledger.vocabulary import Scope
+from proxy.access.concurrency import Concurrency
+from proxy.access.keys import Keys, refuse_key_in_url, require_key
+from proxy.body import ClientGoneError, check_host, read_headers
 from proxy.errors import ProxyError, send_error
-from proxy.follow import Follower, first_policy
+from proxy.follow import Follower, first_look
 from proxy.live import LivePolicies
 from proxy.management.nudge import Nudge
 from proxy.management.options import send_allowed
@@ -26,7 +30,7 @@ from proxy.management.routes import create_management, unknown_route
 from proxy.metrics import Metrics
 from proxy.open_bodies import OpenBodies
 from proxy.parts import Parts
-from proxy.paths import place_of
+from proxy.paths import UNGUARDED, place_of
 from proxy.recorder import Recorder
 from proxy.settings import ProxySettings
 from proxy.surface.answer import ENDPOINTS, answer
@@ -62,7 +66,7 @@ class Application:
         self._parts: Parts
         self._management: FastAPI
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: types.Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
@@ -70,7 +74,7 @@ class Application:
         else:
             await send({"type": "websocket.close", "code": 1000})
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, scope: types.Scope, receive: Receive, send: Send) -> None:
         has_started = False
 
         async def tracked(message: Message) -> None:
@@ -90,13 +94,18 @@ class Application:
                 raise
             await send_error(send, ProxyError("The proxy failed; the request was fine."))
 
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _route(self, scope: types.Scope, receive: Receive, send: Send) -> None:
+        refuse_key_in_url(scope["raw_path"], scope["query_string"])
         place = place_of(scope["raw_path"])
         endpoint = ENDPOINTS.get(place.route)
+        headers = read_headers(scope["headers"], self._settings)
         if scope["method"] == "OPTIONS":
+            check_host(headers)
             await send_allowed(send, self._management, place.route, ["POST"] if endpoint else [])
-        elif endpoint is None:
-            read_headers(scope["headers"], self._settings)  # for its limit
+            return
+        caller = None if place.route in UNGUARDED else self._parts.keys.authenticate(headers)
+        check_host(headers)
+        if endpoint is None or caller is None:
             inner = {
                 **scope,
                 "method": "GET"
@@ -106,12 +115,14 @@ class Application:
                 "path": place.route,
                 "raw_path": place.route.encode(),
                 "root_path": "",
+                "caller": caller,
             }
             await self._management(inner, receive, send)
         elif scope["method"] != "POST":
             raise unknown_route(scope["method"], place.route, 405)
         else:
-            await answer(self._parts, endpoint, scope, receive, send, place.session_id)
+            with self._parts.concurrency.slot(caller.require(Scope.INFER).key_id):
+                await answer(self._parts, endpoint, scope, receive, send, place.session_id, headers, caller)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -135,11 +146,16 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
     async with AsyncExitStack() as stack:
         engine = async_engine(url)
         stack.push_async_callback(engine.dispose)
-        policy = await first_policy(engine, settings)
+        seen = await first_look(engine, settings)
+        require_key(seen.keys, settings)
         vllm = await stack.enter_async_context(VllmClient(settings))
         leeway = Leeway(settings.affinity_slack, settings.affinity_factor)
         replicas = Replicas(settings.replica_urls, vllm, settings.adapters, metrics, leeway)
-        live = LivePolicies(policy)
+        keys, live = Keys(seen.keys), LivePolicies(settings.policy)
+        for policy in seen.policies:
+            live.learn(policy)
+            if policy.base_model == settings.base_model:  # another base is another server's
+                live.switch(policy)
         replicas.want(live.targets())
         spool = Spool.open(settings.spool)
         stack.callback(spool.close)
@@ -153,11 +169,14 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         redis_url = settings.redis_url.get_secret_value() if settings.redis_url else None
         nudge = Nudge(redis_url, metrics)
         stack.push_async_callback(nudge.drain)
-        follower = Follower(engine, live, replicas, metrics, settings.base_model)
-        for work in (partial(replicas.watch, settings.watch_seconds), partial(follower.run, settings)):
+        follower_engine = async_engine(url, pool_size=1)
+        stack.push_async_callback(follower_engine.dispose)
+        follower = Follower(follower_engine, keys, live, replicas, metrics, settings)
+        for work in (partial(replicas.watch, settings.watch_seconds), follower.run):
             stack.push_async_callback(_cancelled, asyncio.create_task(_kept_running(work)))
         open_bodies = OpenBodies(settings.max_open_bytes)
-        parts = Parts(settings, live, replicas, vllm, recorder, metrics, open_bodies)
+        concurrency = Concurrency(settings.max_concurrent_per_key)
+        parts = Parts(settings, keys, concurrency, live, replicas, vllm, recorder, metrics, open_bodies)
         yield parts, create_management(parts, engine, nudge)
 
 

@@ -27,7 +27,7 @@ class ClientGoneError(Exception):
 
 
 def read_headers(raw: Iterable[tuple[bytes, bytes]], settings: ProxySettings) -> dict[str, str]:
-    """Lower-case names; of a repeated header the first counts. Raises InvalidRequestError."""
+    """Lower-case names; of a repeated header the first counts. Raises HeadersTooLargeError."""
     headers: dict[str, str] = {}
     num_bytes = 0
     for name, value in raw:
@@ -35,11 +35,13 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]], settings: ProxySettings) ->
         headers.setdefault(name.decode("latin-1").lower(), _decoded(value))
     if num_bytes > settings.max_header_bytes:
         raise HeadersTooLargeError
-    if _ODD_HOST.search(
-        headers.get("host", "")
-    ):  # nothing is decided on it, and nothing honest looks like that
-        raise InvalidRequestError("The Host header is malformed.", param="Host")
     return headers
+
+
+def check_host(headers: dict[str, str]) -> None:
+    """Nothing is decided on it, and nothing honest looks like that (CVE-2026-48746). Raises InvalidRequestError."""
+    if _ODD_HOST.search(headers.get("host", "")):
+        raise InvalidRequestError("The Host header is malformed.", param="Host")
 
 
 def _decoded(value: bytes) -> str:

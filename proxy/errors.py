@@ -2,6 +2,8 @@
 
 ProxyError                       (each carries the HTTP status it is answered with)
 ├── InvalidRequestError          400
+│   ├── AuthenticationError      401
+│   ├── PermissionDeniedError    403
 │   ├── UnknownModelError        404
 │   ├── UnknownRouteError        404
 │   ├── NotFoundError            404
@@ -12,6 +14,7 @@ ProxyError                       (each carries the HTTP status it is answered wi
 │   ├── EncodingRefusedError     415
 │   ├── UnprocessableError       422
 │   └── HeadersTooLargeError     431
+├── TooManyCallsError            429
 └── ServerError                  500
     ├── CaptureRefusedError      429
     ├── OverloadedError          429
@@ -90,6 +93,24 @@ class InvalidRequestError(ProxyError):
     kind = "invalid_request_error"
 
 
+class AuthenticationError(InvalidRequestError):
+    """No key that is known here was sent."""
+
+    status = 401
+    code = "invalid_api_key"
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return [*super().headers, (b"www-authenticate", b"Bearer")]
+
+
+class PermissionDeniedError(InvalidRequestError):
+    """The key lacks a scope."""
+
+    status = 403
+    code = "missing_scope"
+
+
 class UnknownModelError(InvalidRequestError):
     """The model does not exist."""
 
@@ -157,6 +178,14 @@ class HeadersTooLargeError(InvalidRequestError):
 
     status = 431
     code = "headers_too_large"
+
+
+class TooManyCallsError(ProxyError):
+    """This key has SLIPSTREAM_MAX_CONCURRENT_PER_KEY calls running: wait until one ends."""
+
+    status = 429
+    kind = "rate_limit_error"
+    code = "rate_limit_exceeded"
 
 
 class ServerError(ProxyError):

@@ -1,19 +1,25 @@
-"""Keeping the proxy's idea of `live` near Postgres': LISTEN tells at once, reading each second makes it certain.
+"""Keeping what the proxy knows near Postgres: keys, policies, `live`. LISTEN tells at once, reading each second makes it
+certain.
 
-Invariant (I8): Postgres away changes nothing; a new version is served only once the replicas were told to load it.
+Invariants: a revoked key is refused within a second, whatever else goes on (I8: a version that loads slowly delays
+nothing else). Postgres away changes nothing. A new version is served only once the replicas were told to load it.
 """
 
 import asyncio
+from dataclasses import dataclass
+from uuid import UUID
 
 import psycopg
 import structlog
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ledger.database import check_database, connect_options, database_address, translated_errors
 from ledger.errors import DatabaseUnreachableError, LedgerError
+from ledger.keys import KEYS_CHANNEL, KeyTable, read_keys
 from ledger.policies import LIVE_CHANNEL, Policy, ensure_policy, read_policies
-from ledger.vocabulary import DEFAULT_PROJECT
+from proxy.access.keys import Keys
 from proxy.live import LivePolicies, Target
 from proxy.metrics import Metrics
 from proxy.settings import ProxySettings
@@ -23,12 +29,30 @@ log = structlog.get_logger()
 _RETRY_SECONDS = 0.5
 
 
-async def first_policy(engine: AsyncEngine, settings: ProxySettings) -> Policy:
-    """The default policy, registered if need be. Waits for Postgres, but not for ever. Raises LedgerError."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What Postgres said at one moment."""
+
+    keys: KeyTable
+    policies: list[Policy]
+
+
+def look(connection: Connection, settings: ProxySettings) -> Seen:
+    """Keys and policies. A project whose first key is new gets its default policy here."""
+    keys, policies = read_keys(connection), read_policies(connection)
+    ready = {policy.project for policy in policies if policy.name == settings.policy}
+    for project in sorted({key.project for key in keys.live} - ready):
+        name, base_model = settings.policy, settings.base_model
+        policies.append(ensure_policy(connection, name=name, base_model=base_model, project=project))
+    return Seen(keys, policies)
+
+
+async def first_look(engine: AsyncEngine, settings: ProxySettings) -> Seen:
+    """With the default policy registered. Waits for Postgres, but not for ever. Raises LedgerError."""
     deadline = asyncio.get_running_loop().time() + settings.database_wait_seconds
     while True:
         try:
-            return await _ensure(engine, settings)
+            return await _first_look(engine, settings)
         except DatabaseUnreachableError as error:
             if asyncio.get_running_loop().time() >= deadline:
                 raise
@@ -36,62 +60,95 @@ async def first_policy(engine: AsyncEngine, settings: ProxySettings) -> Policy:
             await asyncio.sleep(_RETRY_SECONDS)
 
 
-async def _ensure(engine: AsyncEngine, settings: ProxySettings) -> Policy:
+async def _first_look(engine: AsyncEngine, settings: ProxySettings) -> Seen:
+    def ask(connection: Connection) -> Seen:
+        check_database(connection)
+        ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
+        return look(connection, settings)
+
     with translated_errors():
         async with engine.begin() as connection:
-            await connection.run_sync(check_database)
-            return await connection.run_sync(
-                lambda sync: ensure_policy(sync, name=settings.policy, base_model=settings.base_model)
-            )
+            return await connection.run_sync(ask)
 
 
 class Follower:
-    def __init__(
-        self, engine: AsyncEngine, live: LivePolicies, replicas: Replicas, metrics: Metrics, base_model: str
+    """Its engine is its own: the hot path's questions never stand before a revocation."""
+
+    def __init__(  # noqa: PLR0917 - what it keeps up to date
+        self,
+        engine: AsyncEngine,
+        keys: Keys,
+        live: LivePolicies,
+        replicas: Replicas,
+        metrics: Metrics,
+        settings: ProxySettings,
     ) -> None:
         self._engine = engine
-        self._base_model = base_model
+        self._settings = settings
+        self._keys = keys
         self._live = live
         self._replicas = replicas
         self._metrics = metrics
+        self._switching: dict[UUID, asyncio.Task[None]] = {}  # by policy
         self.is_database_lost = False
 
-    async def run(self, settings: ProxySettings) -> None:
-        address = database_address(settings.database_url.get_secret_value()).set(drivername="postgresql")
-        while True:
-            try:
-                async with await psycopg.AsyncConnection.connect(
-                    address.render_as_string(hide_password=False), autocommit=True, **connect_options()
-                ) as connection:
-                    await connection.execute(f"LISTEN {LIVE_CHANNEL}".encode())
-                    await self._listen(connection, settings.watch_seconds)
-            except (psycopg.Error, SQLAlchemyError, LedgerError, OSError) as error:
-                self._note_lost(error)
-                await asyncio.sleep(settings.watch_seconds)
+    async def run(self) -> None:
+        url = self._settings.database_url.get_secret_value()
+        address = database_address(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        try:
+            while True:
+                try:
+                    await self._follow(address)
+                except (psycopg.Error, SQLAlchemyError, LedgerError, OSError) as error:
+                    self._note_lost(error)
+                    await asyncio.sleep(self._settings.watch_seconds)
+        finally:
+            for task in list(self._switching.values()):
+                task.cancel()
 
-    async def _listen(self, connection: psycopg.AsyncConnection, seconds: float) -> None:
-        while True:
-            await self.refresh()
-            async for _ in connection.notifies(timeout=seconds, stop_after=1):
-                pass
+    async def _follow(self, address: str) -> None:
+        async with await psycopg.AsyncConnection.connect(
+            address, autocommit=True, **connect_options()
+        ) as connection:
+            for channel in (LIVE_CHANNEL, KEYS_CHANNEL):
+                await connection.execute(f"LISTEN {channel}".encode())
+            while True:
+                await self.refresh()
+                async for _ in connection.notifies(timeout=self._settings.watch_seconds, stop_after=1):
+                    pass
 
     async def refresh(self) -> None:
-        """Reads each policy, and switches to a new live version as soon as it is loaded."""
-        async with self._engine.connect() as connection:
-            policies = await connection.run_sync(read_policies)
+        """Keys count at once; a new live version as soon as it is loaded."""
+        async with self._engine.begin() as connection:
+            seen = await connection.run_sync(look, self._settings)
         self.is_database_lost = False
+        self._keys.replace(seen.keys)
+        self.take(seen.policies)
+
+    def take(self, policies: list[Policy]) -> None:
+        """The base needs no loading; a policy on another base is another server's."""
         for policy in policies:
-            is_news = policy.project == DEFAULT_PROJECT and self._live.learn(policy)
-            if is_news and policy.base_model == self._base_model:  # another base is another server's
-                await self._switch(policy)
+            is_news = self._live.learn(policy) and policy.base_model == self._settings.base_model
+            if is_news and policy.live_version == 0:
+                self._serve(policy)
+            elif is_news and policy.id not in self._switching:
+                self._switching[policy.id] = asyncio.create_task(self._switch(policy))
 
     async def _switch(self, policy: Policy) -> None:
-        if not await self._replicas.prepare(Target(policy, policy.live_version)):
-            return  # tried again at the next reading; /ready says what the replicas answered
+        """A version that no replica could load is tried again at the next reading; /ready says what they answered."""
+        try:
+            if await self._replicas.prepare(Target(policy, policy.live_version)):
+                self._serve(policy)
+        except Exception:
+            log.exception("live_version_not_switched", policy=policy.line, version=policy.live_version)
+        finally:
+            self._switching.pop(policy.id)
+
+    def _serve(self, policy: Policy) -> None:
         self._live.switch(policy)
         self._replicas.want(self._live.targets())
-        self._metrics.live_version.labels(policy.name).set(policy.live_version)
-        log.info("live_version_switched", policy=policy.name, version=policy.live_version)
+        self._metrics.live_version.labels(policy.line).set(policy.live_version)
+        log.info("live_version_switched", policy=policy.line, version=policy.live_version)
 
     def _note_lost(self, error: Exception) -> None:
         if not self.is_database_lost:

@@ -4,12 +4,14 @@ Invariant: a version is served as live only after each reachable replica was tol
 the last idea stays.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ledger.policies import Policy, adapter_name
 from proxy.errors import UnknownModelError, UpstreamUnavailableError
 
 _MAX_VERSION_DIGITS = 9
+_Key = tuple[str, str]  # project, name of the policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,46 +30,65 @@ class Target:
     @property
     def upstream_model(self) -> str:
         """What vLLM knows it as: the base's own name for version 0."""
-        return self.policy.base_model if self.version == 0 else self.public_model
+        return self.policy.base_model if self.version == 0 else adapter_name(self.policy.line, self.version)
 
 
 class LivePolicies:
-    def __init__(self, default: Policy) -> None:
-        self._default_name = default.name
-        self._policies: dict[str, Policy] = {}
-        self._serving: dict[str, int] = {}
-        self.learn(default)
-        self.switch(default)
+    """Of all projects. A name means a policy of the caller's own project; every project has a default policy."""
+
+    def __init__(self, default_name: str) -> None:
+        self._default_name = default_name
+        self._policies: dict[_Key, Policy] = {}
+        self._serving: dict[_Key, int] = {}
 
     def learn(self, policy: Policy) -> bool:
         """Takes the state of a policy from Postgres; True if its live version is not the one served yet."""
-        self._policies[policy.name] = policy
-        return self._serving.get(policy.name) != policy.live_version
+        self._policies[_key(policy)] = policy
+        return self._serving.get(_key(policy)) != policy.live_version
 
     def switch(self, policy: Policy) -> None:
-        self._serving[policy.name] = policy.live_version
+        self._serving[_key(policy)] = policy.live_version
 
-    def targets(self) -> list[Target]:
-        """What each replica must hold."""
-        return [Target(self._policies[name], version) for name, version in self._serving.items()]
+    def lacking(self, projects: Iterable[str]) -> set[str]:
+        """Those that have no default policy yet."""
+        return {project for project in projects if (project, self._default_name) not in self._policies}
 
-    def resolve(self, requested: str) -> Target:
-        """Any name goes to the default policy, but for a policy's own name and its pinned versions.
+    def targets(self, project: str | None = None) -> list[Target]:
+        """What each replica must hold, or what one project is answered with."""
+        return [
+            Target(self._policies[key], version)
+            for key, version in self._serving.items()
+            if project in (None, key[0])
+        ]
+
+    def resolve(self, requested: str, project: str) -> Target:
+        """Any name goes to the project's default policy, but for a policy's own name and its pinned versions.
 
         Raises UnknownModelError, or UpstreamUnavailableError for a policy that no server here can answer for (I8).
         """
-        if requested in self._serving:
-            return Target(self._policies[requested], self._serving[requested])
         name, _, version = requested.rpartition("@")
-        if missing := {requested, name} & self._policies.keys() - self._serving.keys():
-            raise UpstreamUnavailableError(f"No model server holds {missing.pop()} now.", retry_after=5)
-        if name not in self._serving:
-            return Target(self._policies[self._default_name], self._serving[self._default_name])
+        for known in (requested, name):
+            if (project, known) in self._policies and (project, known) not in self._serving:
+                raise UpstreamUnavailableError(f"No model server holds {known} now.", retry_after=5)
+        if (project, requested) in self._serving or (project, name) not in self._serving:
+            return self._live(requested, project)
         if version == "base":
-            return Target(self._policies[name], 0, is_pinned=True)
+            return Target(self._policies[project, name], 0, is_pinned=True)
         if not (version.isascii() and version.isdigit() and len(version) <= _MAX_VERSION_DIGITS):
             raise unknown_model(requested)
-        return Target(self._policies[name], int(version), is_pinned=True)
+        return Target(self._policies[project, name], int(version), is_pinned=True)
+
+    def _live(self, requested: str, project: str) -> Target:
+        """The live version of the policy with this name, else of the default policy."""
+        is_known = (project, requested) in self._serving
+        key = project, requested if is_known else self._default_name
+        if key not in self._serving:
+            raise UpstreamUnavailableError(f"No model server holds {self._default_name} now.", retry_after=5)
+        return Target(self._policies[key], self._serving[key])
+
+
+def _key(policy: Policy) -> _Key:
+    return policy.project, policy.name
 
 
 def unknown_model(name: str) -> UnknownModelError:

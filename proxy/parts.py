@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from proxy.access.concurrency import Concurrency
+from proxy.access.keys import Keys
 from proxy.live import LivePolicies
 from proxy.metrics import Metrics
 from proxy.open_bodies import OpenBodies
@@ -14,6 +16,8 @@ from proxy.upstream.vllm import VllmClient
 @dataclass(frozen=True, slots=True)
 class Parts:
     settings: ProxySettings
+    keys: Keys
+    concurrency: Concurrency
     live: LivePolicies
     replicas: Replicas
     vllm: VllmClient

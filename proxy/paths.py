@@ -14,6 +14,10 @@ _SESSION = re.compile(
 )
 _VERSION = re.compile(r"(?:/v1)+(?=/|\Z)")
 OPERATING = ("/health", "/ready", "/metrics")
+UNGUARDED = (
+    "/health",
+    "/ready",
+)  # what load balancers ask, who hold no key; neither says anything of a project
 
 
 class Place(NamedTuple):

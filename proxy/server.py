@@ -1,5 +1,6 @@
 """Running the application with uvicorn. Idle connections outlive every client's pool (keep-alive races)."""
 
+import sys
 from typing import Any
 
 import uvicorn
@@ -9,6 +10,8 @@ from ledger.logs import configure_logs
 from proxy.app import create_app
 from proxy.protocol import limited_protocol
 from proxy.settings import ProxySettings
+
+_NOT_STARTED = 3  # as uvicorn.run says it
 
 
 def application() -> ASGIApp:
@@ -25,7 +28,10 @@ def serve(settings: ProxySettings) -> None:
         options = {**_options(settings), "factory": True, "workers": settings.num_workers}
         uvicorn.run("proxy.server:application", **options)
     else:
-        uvicorn.Server(server_config(settings, create_app(settings))).run()
+        server = uvicorn.Server(server_config(settings, create_app(settings)))
+        server.run()
+        if not server.started:  # the log says why
+            sys.exit(_NOT_STARTED)
 
 
 def server_config(settings: ProxySettings, app: Any) -> uvicorn.Config:

@@ -25,6 +25,7 @@ class ProxySettings(EnvironmentSettings):
     host: str = Field(default="127.0.0.1", validation_alias="SLIPSTREAM_HOST")
     port: int = Field(default=4000, ge=0, le=65535, validation_alias="SLIPSTREAM_PORT")
     num_workers: int = Field(default=1, ge=1, validation_alias="SLIPSTREAM_WORKERS")
+    is_open_allowed: bool = Field(default=False, validation_alias="SLIPSTREAM_ALLOW_OPEN")
     log_level: str = Field(default="INFO", validation_alias="SLIPSTREAM_LOG_LEVEL")
 
     cors_origins: str = Field(default="", validation_alias="SLIPSTREAM_CORS_ORIGINS")  # comma-separated, or *
@@ -34,6 +35,9 @@ class ProxySettings(EnvironmentSettings):
     max_body_bytes: int = Field(default=16 << 20, ge=1, validation_alias="SLIPSTREAM_MAX_BODY_BYTES")
     max_open_bytes: int = Field(default=256 << 20, ge=1, validation_alias="SLIPSTREAM_MAX_OPEN_BYTES")
     max_header_bytes: int = Field(default=64 << 10, ge=1, validation_alias="SLIPSTREAM_MAX_HEADER_BYTES")
+    max_concurrent_per_key: int = Field(
+        default=4096, ge=1, validation_alias="SLIPSTREAM_MAX_CONCURRENT_PER_KEY"
+    )
     max_choices: int = Field(default=64, ge=1, le=65536, validation_alias="SLIPSTREAM_MAX_CHOICES")
     max_logprobs: int = Field(default=20, ge=0, validation_alias="SLIPSTREAM_MAX_LOGPROBS")
     max_tokens: int = Field(default=131_072, ge=1, validation_alias="SLIPSTREAM_MAX_TOKENS")

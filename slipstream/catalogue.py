@@ -16,7 +16,7 @@ from pydantic_core import PydanticUndefined
 from ledger.settings import EnvironmentSettings
 
 REQUIRED = "required"
-_SECRET_NAME = re.compile(r"KEY|PASSWORD|SECRET|TOKEN$")
+_SECRET_NAME = re.compile(r"(?<!_PER)_KEY|PASSWORD|SECRET|TOKEN$")
 _URL_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):([^@\s]*)@")
 
 

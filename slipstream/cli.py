@@ -12,6 +12,7 @@ from rich.console import Console
 from ledger.errors import LedgerError
 from ledger.settings import explain
 from slipstream.commands import act, diagnose, look, process, stack
+from slipstream.commands.keys import keys
 from slipstream.errors import ChildFailedError, SlipstreamError
 
 PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -28,6 +29,7 @@ app.command()(stack.up)
 app.command()(stack.down)
 app.command()(look.status)
 app.command()(look.versions)
+app.add_typer(keys, name="keys")
 app.command()(act.reward)
 app.command()(act.train)
 app.command(context_settings=PASS_THROUGH)(look.psql)

@@ -33,10 +33,10 @@ def parse(data: bytes) -> Any:
         return text
 
 
-def ask_http(url: str, seconds: float = 3) -> str:
+def ask_http(url: str, seconds: float = 3, key: str | None = None) -> str:
     """Empty when the address answers 200, else what it said instead."""
     try:
-        status, body = call(url, seconds=seconds)
+        status, body = call(url, seconds=seconds, key=key)
     except (OSError, ValueError) as error:
         return str(getattr(error, "reason", error)) or type(error).__name__
     return "" if status == 200 else f"{status} {json.dumps(body)[:160]}"  # noqa: PLR2004

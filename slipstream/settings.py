@@ -38,6 +38,11 @@ class StackSettings(EnvironmentSettings):
         validation_alias="REDIS_URL",
         description="A Valkey or Redis to use instead of the embedded one.",
     )
+    bootstrap_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="SLIPSTREAM_BOOTSTRAP_KEY",
+        description="A key with every scope that `slipstream migrate` makes in the default project.",
+    )
     upstream_urls: str | None = Field(
         default=None,
         validation_alias="SLIPSTREAM_UPSTREAM_URLS",

@@ -25,9 +25,9 @@ CONFIG = "adapter_config.json"
 _NOT_SERVABLE = ("modules_to_save", "trainable_token_indices", "target_parameters", "use_dora", "lora_bias")
 
 
-def highest_version_on_disk(root: Path, policy_name: str) -> int:
+def highest_version_on_disk(root: Path, line: str) -> int:
     """The largest n for which NAME@n has a directory: such a number is taken, whatever Postgres says."""
-    place = root / policy_name
+    place = root / line
     names = (path.name for path in place.parent.glob(f"{escape(place.name)}@*"))
     return max((int(n) for name in names if (n := name.rpartition("@")[2]).isdecimal()), default=0)
 

@@ -80,7 +80,7 @@ def _differences(
     exchanges: list[WholeExchange],
 ) -> torch.Tensor:
     """|policy_logprobs - sampling_logprobs| of every token, at the version that sampled it: shape [tokens]."""
-    parent = read_parent(settings, policy.name, version)
+    parent = read_parent(settings, policy.line, version)
     model.reset(parent.adapter, parent.moments)
     samples = [sample for exchange in exchanges for sample in merge_turns([as_turn(exchange, 0.0)])]
     found = []

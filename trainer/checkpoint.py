@@ -55,11 +55,11 @@ class Saved:
     state: dict[str, Any]
 
 
-def read_parent(settings: TrainerSettings, policy_name: str, version: int) -> Parent:
+def read_parent(settings: TrainerSettings, line: str, version: int) -> Parent:
     """Raises CheckpointError where a file is missing or damaged."""
     if version == 0:
         return Parent()
-    name = adapter_name(policy_name, version)
+    name = adapter_name(line, version)
     try:
         state = _read_state(settings, name)
         adapter = check_adapter(settings.adapters / name, state["adapter_sha256"])
@@ -72,13 +72,13 @@ def read_parent(settings: TrainerSettings, policy_name: str, version: int) -> Pa
     return Parent(adapter, moments, state["optimizer_step"])
 
 
-def find_saved(settings: TrainerSettings, policy_name: str, step: Step) -> Saved | None:
+def find_saved(settings: TrainerSettings, line: str, step: Step) -> Saved | None:
     """What an earlier attempt of this very step has saved. Raises BatchError if the name is another's."""
-    name = adapter_name(policy_name, step.version)
+    name = adapter_name(line, step.version)
     if not (settings.adapters / name).exists():
         return None
     try:
-        saved = read_saved(settings, policy_name, step.version)
+        saved = read_saved(settings, line, step.version)
         check_adapter(saved.directory, saved.sha256)
     except (AdapterRefusedError, CheckpointError) as error:
         raise BatchError(f"{name} exists and is damaged, and a name is never used again: {error}") from error
@@ -87,8 +87,8 @@ def find_saved(settings: TrainerSettings, policy_name: str, step: Step) -> Saved
     return saved
 
 
-def read_saved(settings: TrainerSettings, policy_name: str, version: int) -> Saved:
-    name = adapter_name(policy_name, version)
+def read_saved(settings: TrainerSettings, line: str, version: int) -> Saved:
+    name = adapter_name(line, version)
     try:
         state = _read_state(settings, name)
         return Saved(name, settings.adapters / name, state["adapter_sha256"], state)
@@ -96,11 +96,9 @@ def read_saved(settings: TrainerSettings, policy_name: str, version: int) -> Sav
         raise CheckpointError(f"the checkpoint of {name} cannot be read: {error}") from error
 
 
-def save(
-    settings: TrainerSettings, policy_name: str, step: Step, model: PolicyModel, optimizer_step: int
-) -> Saved:
+def save(settings: TrainerSettings, line: str, step: Step, model: PolicyModel, optimizer_step: int) -> Saved:
     """Write checkpoint, then adapter. Raises SurroundingsError if the disk does not take them."""
-    name = adapter_name(policy_name, step.version)
+    name = adapter_name(line, step.version)
     adapter, optimizer = adapter_files(model, settings.base_model), save_safetensors(model.optimizer_state())
     state: dict[str, Any] = {
         "step_id": str(step.id),

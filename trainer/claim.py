@@ -115,7 +115,7 @@ def is_time(connection: Connection, ready: list[ReadyGroup], settings: TrainerSe
 def next_version(connection: Connection, policy: Policy, settings: TrainerSettings) -> int:
     """One above every number that was ever saved or is in use: in Postgres, or as a directory (I7)."""
     in_ledger: int = connection.execute(HIGHEST, {"policy_id": policy.id}).scalar_one()
-    return max(in_ledger, highest_version_on_disk(settings.adapters, policy.name)) + 1
+    return max(in_ledger, highest_version_on_disk(settings.adapters, policy.line)) + 1
 
 
 def _begin(

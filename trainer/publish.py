@@ -36,16 +36,16 @@ def load_and_probe(
     return worst
 
 
-def unload_old_versions(settings: TrainerSettings, policy_name: str, live_version: int) -> list[str]:
+def unload_old_versions(settings: TrainerSettings, line: str, live_version: int) -> list[str]:
     """Best effort: names older than live - SLIPSTREAM_KEEP_VERSIONS leave every replica that answers."""
     unloaded = []
     for url in settings.upstream_urls:
         try:
             with Replica(url, settings.replica_timeout_seconds) as replica:
-                for version in replica.loaded_versions(policy_name):
+                for version in replica.loaded_versions(line):
                     if 0 < version < live_version - settings.keep_versions:
-                        replica.unload(adapter_name(policy_name, version))
-                        unloaded.append(adapter_name(policy_name, version))
+                        replica.unload(adapter_name(line, version))
+                        unloaded.append(adapter_name(line, version))
         except (PublishError, ValueError) as error:
             logger.warning("versions_not_unloaded", url=url, error=str(error))
     return unloaded

@@ -64,11 +64,11 @@ class Replica:
             raise ReplicaRefusedError(f"{self.url} answered the probe of {name} as {answered_model}")
         return _difference(self.url, name, dict(probe["top"]), token_id, logprob, tolerance)
 
-    def loaded_versions(self, policy_name: str) -> list[int]:
-        """Versions of a policy that this replica has, by its /v1/models."""
+    def loaded_versions(self, line: str) -> list[int]:
+        """Versions of a policy's line that this replica has, by its /v1/models."""
         names = [str(model.get("id", "")) for model in self._send("GET", "/v1/models").json().get("data", [])]
         versions = [name.rpartition("@") for name in names]
-        return sorted(int(n) for policy, _, n in versions if policy == policy_name and n.isdecimal())
+        return sorted(int(n) for of, _, n in versions if of == line and n.isdecimal())
 
     def unload(self, name: str) -> None:
         """Forget the name; one that is not there is fine."""

@@ -7,11 +7,12 @@ where it was and comes to the same result (docs/decisions/0004-training-step.md 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import monotonic
+from uuid import UUID
 
 import structlog
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
-from ledger.policies import Policy, ensure_policy
+from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.vocabulary import StepState
 from trainer import build, checkpoint, claim, transitions
 from trainer.batch_metrics import batch_metrics, nothing_to_learn
@@ -37,6 +38,7 @@ class Trainer:
     models: ModelCache
     owner: str
     should_stop: Callable[[], bool] = lambda: False
+    last_policy_id: UUID | None = None  # whose step came last
 
 
 def tick(trainer: Trainer) -> Step | None:
@@ -57,23 +59,51 @@ def tick(trainer: Trainer) -> Step | None:
 
 
 def resume_or_claim(trainer: Trainer) -> tuple[Policy, Step | None]:
-    """An unfinished step that nobody holds comes before a new one."""
+    """An unfinished step that nobody holds comes before a new one. Each policy has its turn, in a transaction of its own."""
+    policies = learners(trainer)
+    for take in (_resume, _claim):
+        for policy in policies:
+            with trainer.engine.begin() as connection:
+                step = take(connection, policy, trainer)
+            if step is not None:
+                trainer.last_policy_id = policy.id
+                return policy, step
+    return policies[0], None
+
+
+def learners(trainer: Trainer) -> list[Policy]:
+    """The policy of this name in every project, if it learns on this base; the one behind the last first, so that no
+    project's traffic holds back another's.
+    """
     settings = trainer.settings
     with trainer.engine.begin() as connection:
-        policy = ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
-        step = claim.resume(connection, policy, settings, trainer.owner)
-        if step is None:
-            step = claim.claim(connection, policy, settings, trainer.owner)
-            if step is not None:
-                logger.info("step_claimed", step_id=str(step.id), version=step.version)
-        elif step.attempt > settings.step_attempts:
-            reason = f"The worker died in {step.attempt - 1} attempts to make version {step.version}."
-            transitions.to_failed(connection, step, reason)
-            logger.error("step_failed", step_id=str(step.id), version=step.version, reason=reason)
-            step = None
-        else:
-            logger.info("step_resumed", step_id=str(step.id), version=step.version, attempt=step.attempt)
-    return policy, step
+        own = ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
+        known = read_policies(connection)
+    others = [p for p in known if (p.name, p.base_model) == (own.name, own.base_model) and p.id != own.id]
+    policies = [own, *others]
+    turn = next((i for i, policy in enumerate(policies) if policy.id == trainer.last_policy_id), -1) + 1
+    return policies[turn:] + policies[:turn]
+
+
+def _resume(connection: Connection, policy: Policy, trainer: Trainer) -> Step | None:
+    step = claim.resume(connection, policy, trainer.settings, trainer.owner)
+    if step is None:
+        return None
+    facts = {"policy": policy.line, "step_id": str(step.id), "version": step.version}
+    if step.attempt > trainer.settings.step_attempts:
+        reason = f"The worker died in {step.attempt - 1} attempts to make version {step.version}."
+        transitions.to_failed(connection, step, reason)
+        logger.error("step_failed", **facts, reason=reason)
+        return None
+    logger.info("step_resumed", **facts, attempt=step.attempt)
+    return step
+
+
+def _claim(connection: Connection, policy: Policy, trainer: Trainer) -> Step | None:
+    step = claim.claim(connection, policy, trainer.settings, trainer.owner)
+    if step is not None:
+        logger.info("step_claimed", policy=policy.line, step_id=str(step.id), version=step.version)
+    return step
 
 
 class _Run:
@@ -118,7 +148,7 @@ def build_samples(run: _Run) -> None:
 
 def update_and_save(run: _Run) -> None:
     """Built -> updated -> saved. What an earlier attempt has saved is adopted, not made again."""
-    saved = checkpoint.find_saved(run.settings, run.policy.name, run.step)
+    saved = checkpoint.find_saved(run.settings, run.policy.line, run.step)
     if saved is None:
         saved = _update(run)
     run.lease.check()
@@ -133,7 +163,7 @@ def _update(run: _Run) -> Saved:
     with run.trainer.engine.begin() as connection:
         samples = build.read_samples(connection, step)
     model = run.trainer.models.get(settings)
-    parent = checkpoint.read_parent(settings, run.policy.name, step.parent_version)
+    parent = checkpoint.read_parent(settings, run.policy.line, step.parent_version)
     model.reset(parent.adapter, parent.moments)
     optimizer_step = parent.optimizer_step + 1
     seconds_load = run.seconds()
@@ -149,16 +179,16 @@ def _update(run: _Run) -> Saved:
     run.lease.check()
     with run.trainer.engine.begin() as connection:
         transitions.hold(connection, step)
-        return checkpoint.save(settings, run.policy.name, step, model, optimizer_step)
+        return checkpoint.save(settings, run.policy.line, step, model, optimizer_step)
 
 
 def publish(run: _Run) -> None:
     """Saved -> published: live moves only after every replica has confirmed the version."""
-    saved = checkpoint.read_saved(run.settings, run.policy.name, run.step.version)
+    saved = checkpoint.read_saved(run.settings, run.policy.line, run.step.version)
     difference = load_and_probe(run.trainer.settings, saved, run.lease.check)
     run.lease.check()
     metrics = {"seconds_publish": run.seconds(), "probe_difference": difference}
     with run.trainer.engine.begin() as connection:
         transitions.to_published(connection, run.step, metrics)
     run.reached(StepState.PUBLISHED, **metrics)
-    unload_old_versions(run.trainer.settings, run.policy.name, run.step.version)
+    unload_old_versions(run.trainer.settings, run.policy.line, run.step.version)

@@ -40,9 +40,10 @@ api_keys = Table(
         nullable=False,
         comment="First characters, to recognise it by. Never enough to use it.",
     ),
-    Column("key_hash", LargeBinary, nullable=False, unique=True, comment="Keyed hash of the whole key."),
+    Column("key_hash", LargeBinary, nullable=False, unique=True, comment="SHA-256 of the whole key."),
     Column("scopes", ARRAY(Text), nullable=False, comment="Any of infer, reward, admin."),
     Column("revoked_at", DateTime(timezone=True), comment="When it stopped working; NULL = works."),
+    Column("name", Text, comment="What its owner calls it."),
     created_at(),
     comment="Keys of the data plane, hashed.",
 )

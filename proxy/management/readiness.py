@@ -1,5 +1,7 @@
 """What is missing until the proxy can answer and record: said in sentences, one per fault."""
 
+from typing import NamedTuple
+
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -12,23 +14,39 @@ from proxy.upstream.replicas import ReplicaState
 _WAIT_SECONDS = 3.0  # less than what health checks wait
 
 
-async def what_is_missing(parts: Parts, engine: AsyncEngine) -> list[str]:
-    missing: list[str] = []
-    try:
-        await within(_WAIT_SECONDS, _check(engine))
-    except TimeoutError:
-        missing.append(f"Postgres did not answer within {_WAIT_SECONDS:g} s.")
-    except (LedgerError, SQLAlchemyError, OSError) as error:
-        missing.append(str(error) if isinstance(error, LedgerError) else "Postgres is too busy to answer.")
+class Fault(NamedTuple):
+    """What anybody may know, and what an administrator is told."""
+
+    plain: str
+    told: str
+
+
+async def what_is_missing(parts: Parts, engine: AsyncEngine) -> list[Fault]:
+    found = []
+    if problem := await _problem_of_ledger(engine):
+        found.append(Fault("Postgres cannot be used.", problem))
     if not any(replica.state is ReplicaState.READY for replica in parts.replicas.all):
         problems = "; ".join(f"{r.url} {r.problem or r.state}" for r in parts.replicas.all)
-        missing.append(f"No vLLM server is ready: {problems}.")
-    missing += [
-        f"{target.policy.name}@{target.policy.live_version} is live but no vLLM server could load it yet."
+        found.append(Fault("No vLLM server is ready.", f"No vLLM server is ready: {problems}."))
+    found += [
+        Fault(
+            "A live version is not loaded yet.",
+            f"{target.policy.line}@{target.policy.live_version} is live but no vLLM server could load it yet.",
+        )
         for target in parts.live.targets()
         if target.version != target.policy.live_version
     ]
-    return missing
+    return found
+
+
+async def _problem_of_ledger(engine: AsyncEngine) -> str | None:
+    try:
+        await within(_WAIT_SECONDS, _check(engine))
+    except TimeoutError:
+        return f"Postgres did not answer within {_WAIT_SECONDS:g} s."
+    except (LedgerError, SQLAlchemyError, OSError) as error:
+        return str(error) if isinstance(error, LedgerError) else "Postgres is too busy to answer."
+    return None
 
 
 async def _check(engine: AsyncEngine) -> None:

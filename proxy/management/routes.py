@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -15,9 +16,11 @@ from ledger import reading
 from ledger.errors import RewardRefusedError
 from ledger.identifiers import parse_id
 from ledger.rewards import post_reward
-from ledger.vocabulary import DEFAULT_PROJECT
+from ledger.vocabulary import Scope
+from proxy.access.caller import Caller
 from proxy.body import read_body, read_headers
 from proxy.errors import (
+    AuthenticationError,
     MethodRefusedError,
     NotFoundError,
     ProxyError,
@@ -35,6 +38,21 @@ from proxy.parts import Parts
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
+def caller_with(scope: Scope) -> Any:
+    """A dependency: the caller, whose key has this scope. Every route has one, but for those that need no key."""
+
+    async def caller_of(request: Request) -> Caller:
+        caller: Caller = request.scope["caller"]
+        return caller.require(scope)
+
+    return Depends(caller_of)
+
+
+Inferring = Annotated[Caller, caller_with(Scope.INFER)]
+Judging = Annotated[Caller, caller_with(Scope.REWARD)]
+Administering = Annotated[Caller, caller_with(Scope.ADMIN)]
+
+
 def create_management(parts: Parts, engine: AsyncEngine, nudge: Nudge) -> FastAPI:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_error_handlers(app)
@@ -47,21 +65,21 @@ def create_management(parts: Parts, engine: AsyncEngine, nudge: Nudge) -> FastAP
 
 def _add_models(app: FastAPI, parts: Parts) -> None:
     @app.get("/v1/models")
-    async def models() -> dict[str, Any]:
-        return list_models(parts.live, parts.replicas)
+    async def models(caller: Inferring) -> dict[str, Any]:
+        return list_models(parts.live, parts.replicas, caller.project)
 
     @app.get("/v1/models/{model_id:path}")
-    async def model(model_id: str) -> dict[str, Any]:
-        return read_model(parts.live, parts.replicas, model_id)
+    async def model(caller: Inferring, model_id: str) -> dict[str, Any]:
+        return read_model(parts.live, parts.replicas, caller.project, model_id)
 
 
 def _add_rewards(app: FastAPI, parts: Parts, engine: AsyncEngine, nudge: Nudge) -> None:
     @app.post("/v1/trajectories/{target:path}/reward")
-    async def reward(target: str, request: Request) -> dict[str, Any]:
+    async def reward(caller: Judging, target: str, request: Request) -> dict[str, Any]:
         """I5: the 200 is sent after the commit."""
         headers = read_headers(request.scope["headers"], parts.settings)
         post = parse_reward(target, await read_body(request.receive, headers, parts.settings))
-        result = await in_transaction(engine, post_reward, DEFAULT_PROJECT, post)
+        result = await in_transaction(engine, post_reward, caller.project, post)
         parts.metrics.rewards.labels(result.status).inc()
         if result.group_is_ready:
             nudge.send()
@@ -79,18 +97,18 @@ def _text(value: object | None) -> str | None:
 
 
 def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
-    async def read(question: Callable[..., Any], *arguments: Any) -> Any:
-        return await in_transaction(engine, question, DEFAULT_PROJECT, *arguments)
+    async def read(caller: Caller, question: Callable[..., Any], *arguments: Any) -> Any:
+        return await in_transaction(engine, question, caller.project, *arguments)
 
     @app.get("/v1/trajectories")
-    async def trajectories(limit: Limit = 20, after: str | None = None) -> Response:
+    async def trajectories(caller: Administering, limit: Limit = 20, after: str | None = None) -> Response:
         if after is not None and parse_id(after) is None:
             raise UnprocessableError("'after' must be the last id of the page before.", param="after")
-        return _list(await read(reading.list_trajectories, limit, after))
+        return _list(await read(caller, reading.list_trajectories, limit, after))
 
     @app.get("/v1/trajectories/{trajectory_id:path}")
-    async def trajectory(trajectory_id: str) -> Response:
-        row = await read(reading.read_trajectory, trajectory_id)
+    async def trajectory(caller: Administering, trajectory_id: str) -> Response:
+        row = await read(caller, reading.read_trajectory, trajectory_id)
         if row is None:
             raise NotFoundError(
                 f"There is no trajectory '{trajectory_id}' (yet): its row appears within a second of the reply."
@@ -98,12 +116,12 @@ def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
         return _json(row)
 
     @app.get("/v1/steps")
-    async def steps(limit: Limit = 20) -> Response:
-        return _list(await read(reading.list_steps, limit))
+    async def steps(caller: Administering, limit: Limit = 20) -> Response:
+        return _list(await read(caller, reading.list_steps, limit))
 
     @app.get("/v1/versions")
-    async def versions() -> Response:
-        return _list(await read(reading.list_versions))
+    async def versions(caller: Administering) -> Response:
+        return _list(await read(caller, reading.list_versions))
 
 
 def _list(rows: list[dict[str, Any]]) -> Response:
@@ -121,15 +139,25 @@ def _add_operating(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:
         return {"status": "ok"}
 
     @app.get("/ready")
-    async def ready() -> JSONResponse:
-        missing = await what_is_missing(parts, engine)
-        states = {replica.url: replica.state for replica in parts.replicas.all}
-        versions = {t.policy.name: t.version for t in parts.live.targets()}
-        body = {"status": "not ready" if missing else "ready", "missing": missing}
-        return JSONResponse({**body, "replicas": states, "live": versions}, 503 if missing else 200)
+    async def ready(request: Request) -> JSONResponse:
+        """Its status is for whoever asks; addresses and names of policies are for an administrator."""
+        faults = await what_is_missing(parts, engine)
+        is_told = _is_administrator(request)
+        missing = [fault.told if is_told else fault.plain for fault in faults]
+        body: dict[str, Any] = {"status": "not ready" if faults else "ready", "missing": missing}
+        if is_told:
+            body["replicas"] = {replica.url: replica.state for replica in parts.replicas.all}
+            body["live"] = {t.policy.line: t.version for t in parts.live.targets()}
+        return JSONResponse(body, 503 if faults else 200)
+
+    def _is_administrator(request: Request) -> bool:
+        with suppress(AuthenticationError):
+            caller = parts.keys.authenticate(read_headers(request.scope["headers"], parts.settings))
+            return caller.may(Scope.ADMIN)
+        return False
 
     @app.get("/metrics")
-    async def metrics() -> Response:
+    async def metrics(_: Administering) -> Response:
         return Response(generate_latest(parts.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 

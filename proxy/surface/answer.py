@@ -10,9 +10,10 @@ from starlette.types import Receive, Scope, Send
 
 from ledger.identifiers import new_call_id
 from ledger.records import Attribution, CallRecord
-from ledger.vocabulary import DEFAULT_PROJECT, ExchangeStatus
+from ledger.vocabulary import ExchangeStatus
+from proxy.access.caller import Caller
 from proxy.attribution import attribute
-from proxy.body import read_body, read_headers
+from proxy.body import read_body
 from proxy.call import Call
 from proxy.call_log import CallLog
 from proxy.live import Target
@@ -33,18 +34,24 @@ _MAX_REQUEST_ID = 128
 _MAX_RETRIES = 1000
 
 
-async def answer(  # noqa: PLR0917 - what ASGI hands over, and where it goes
-    parts: Parts, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send, session_id: str | None
+async def answer(  # noqa: PLR0917 - what a call comes with
+    parts: Parts,
+    endpoint: Endpoint,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    session_id: str | None,
+    headers: dict[str, str],
+    caller: Caller,
 ) -> None:
     """Raises ProxyError for everything that ends before the call was accepted."""
     started_at = datetime.now(UTC)
-    headers = read_headers(scope["headers"], parts.settings)
     with parts.open_bodies.room() as room:
         raw = await read_body(receive, headers, parts.settings, room)
         request = endpoint.understand(Document.parse(raw), parts.settings)
         attribution = attribute(session_id, headers, request.body)
-        target = parts.live.resolve(request.requested_model)
-        record = accepted_record(parts, endpoint, request, attribution, target, headers, started_at)
+        target = parts.live.resolve(request.requested_model, caller.project)
+        record = accepted_record(parts, endpoint, request, attribution, target, headers, started_at, caller)
         is_captured = (
             endpoint.is_captured and headers.get("x-slipstream-capture", "").strip().lower() != "off"
         )
@@ -64,12 +71,14 @@ def accepted_record(  # noqa: PLR0917 - what a record is made of
     target: Target,
     headers: dict[str, str],
     started_at: datetime,
+    caller: Caller,
 ) -> CallRecord:
     """The call as it stands before vLLM sees it: this is what remains if the process dies."""
     document, call_id = request.document, new_call_id()
     return CallRecord(
         call_id=call_id,
-        project=DEFAULT_PROJECT,
+        project=caller.project,
+        key_id=caller.key_id,
         policy=target.policy.name,
         version=target.version,
         attribution=attribution,

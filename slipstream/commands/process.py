@@ -42,10 +42,27 @@ def beat() -> None:
 
 
 def migrate() -> None:
-    """Bring the database's schema to this version, then exit."""
+    """Bring the database's schema to this version, make the bootstrap key if one is named, then exit."""
     from migrations import migrate as migrate_database
 
-    url = StackSettings().database_url
-    if url is None:
+    settings = StackSettings()
+    if settings.database_url is None:
         raise UsageError("DATABASE_URL is not set: it says which database to migrate.")
-    migrate_database(url.get_secret_value())
+    url = settings.database_url.get_secret_value()
+    migrate_database(url)
+    if settings.bootstrap_key:
+        make_bootstrap_key(url, settings.bootstrap_key.get_secret_value())
+
+
+def make_bootstrap_key(url: str, key: str) -> None:
+    """The operator's first key, with every scope, unless it is there already. A revoked one stays revoked."""
+    from ledger.database import sync_engine
+    from ledger.keys import ensure_key
+    from ledger.vocabulary import Scope
+
+    engine = sync_engine(url, pool_size=1)
+    try:
+        with engine.begin() as connection:
+            ensure_key(connection, key, Scope, name="bootstrap")
+    finally:
+        engine.dispose()

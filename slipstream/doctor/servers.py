@@ -1,5 +1,6 @@
 """Checks of what runs: proxy, database, broker, ticks, upstreams."""
 
+import os
 import time
 from pathlib import Path
 
@@ -17,8 +18,8 @@ START = "Start the stack with `slipstream up`, or set {} to a running server."
 
 
 def check_proxy(running: Running, settings: StackSettings) -> Finding:
-    """Ready, or what its port answers instead."""
-    missing = ask_http(f"{running.url}/ready", 5)
+    """Ready, or what its port answers instead; more of it to an administrator's key."""
+    missing = ask_http(f"{running.url}/ready", 5, os.environ.get("OPENAI_API_KEY"))
     if not missing:
         return good("proxy", f"{running.url} is ready")
     if not running.is_stack and not is_listening(settings.host, settings.port):
@@ -150,4 +151,4 @@ def live_names(running: Running) -> list[str]:
         return []
     finally:
         engine.dispose()
-    return [adapter_name(p.name, p.live_version) for p in policies if p.live_version]
+    return [adapter_name(p.line, p.live_version) for p in policies if p.live_version]

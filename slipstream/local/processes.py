@@ -66,6 +66,23 @@ def local_address(settings: StackSettings) -> str:
     return f"http://{host}:{settings.port}"
 
 
+def has_keys(database_url: str) -> bool:
+    """Whether calls need a key. Told as if they did where the database does not answer just now."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from ledger.database import sync_engine
+    from ledger.keys import read_keys
+
+    engine = sync_engine(database_url, pool_size=1)
+    try:
+        with engine.connect() as connection:
+            return read_keys(connection).has_rows
+    except SQLAlchemyError:
+        return True
+    finally:
+        engine.dispose()
+
+
 def ping_worker(redis_url: str) -> str:
     """Empty when a worker answers through the broker."""
     from celery import Celery

@@ -142,14 +142,19 @@ def ask_each(urls: str) -> str:
 
 def greet(home: Home, settings: StackSettings, display: Display) -> None:
     url = processes.local_address(settings)
+    has_keys = processes.has_keys(home.running()["environment"]["DATABASE_URL"])
     is_default = settings.home == StackSettings.model_fields["home"].default
     look = "slipstream" if is_default else f"slipstream --home {settings.home}"
     for line in (
         "Slipstream is up.",
         "",
         f"  export OPENAI_BASE_URL={url}/v1",
-        "  export OPENAI_API_KEY=any            # on loopback any key is accepted",
+        "  export OPENAI_API_KEY=sk-slip-…      # a key of yours: calls without one are refused"
+        if has_keys
+        else "  export OPENAI_API_KEY=any            # no key exists yet: any is accepted, or none",
         "",
+        f"  keys                {look} keys list · {look} keys create"
+        + ("" if has_keys else "         (from the first on, every call needs one)"),
         f'  reward an answer    POST {url}/v1/trajectories/ID/reward  {{"reward": 1}}',
         f"  look into it        {look} status · {look} psql · {look} doctor",
         f"  state and logs      {home.root}",

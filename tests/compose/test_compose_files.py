@@ -69,7 +69,7 @@ def test_logs_are_bounded(name: str) -> None:
 
 def test_no_file_holds_a_password() -> None:
     text = "".join((ROOT / name).read_text() for name in ("docker-compose.yml", "docker-compose.gpu.yml"))
-    values = re.findall(r"^\s*\w*(?:PASSWORD|TOKEN|SECRET|API_KEY)\w*: *(.*)$", text, re.MULTILINE)
+    values = re.findall(r"^\s*\w*(?:PASSWORD|TOKEN|SECRET|_KEY)\w*: *(.*)$", text, re.MULTILINE)
     assert values
     assert all(re.match(r"/var/lib/slipstream/secrets/|\$\{\w+:-\}", value) for value in values)
 
@@ -78,6 +78,20 @@ def test_no_file_holds_a_password() -> None:
 def test_the_database_address_comes_from_a_file(name: str) -> None:
     assert SERVICES[name]["environment"]["DATABASE_URL_FILE"] == "/var/lib/slipstream/secrets/database_url"
     assert "DATABASE_URL" not in SERVICES[name]["environment"]
+
+
+def test_the_first_key_is_made_by_migrate_from_a_file_since_the_proxy_starts_without_none() -> None:
+    assert SERVICES["proxy"]["environment"]["SLIPSTREAM_HOST"] == "0.0.0.0"
+    assert "SLIPSTREAM_ALLOW_OPEN" not in SERVICES["proxy"]["environment"]
+    key_file = "/var/lib/slipstream/secrets/api_key"
+    holders = {
+        n: s["environment"]
+        for n, s in SERVICES.items()
+        if "SLIPSTREAM_BOOTSTRAP_KEY_FILE" in s.get("environment", {})
+    }
+    assert holders.keys() == {"migrate"}
+    assert holders["migrate"]["SLIPSTREAM_BOOTSTRAP_KEY_FILE"] == key_file
+    assert SERVICES["proxy"]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
 
 
 def test_vllm_on_a_cpu_loads_our_plugin_by_the_name_it_is_registered_under() -> None:

@@ -5,11 +5,16 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sqlalchemy import Connection
+
+from ledger.keys import KEY_START, ensure_key, new_key
+from ledger.vocabulary import Scope
+
 SCRIPT = Path(__file__).parents[2] / "docker" / "credentials.py"
 
 
-def make(folder: Path, chosen: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {"SLIPSTREAM_POSTGRES_PASSWORD": chosen}
+def make(folder: Path, chosen: str = "", key: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {"SLIPSTREAM_POSTGRES_PASSWORD": chosen, "SLIPSTREAM_BOOTSTRAP_KEY": key}
     return subprocess.run(
         [sys.executable, SCRIPT, folder], env=environment, text=True, capture_output=True, check=False
     )
@@ -51,4 +56,23 @@ def test_each_service_may_read_what_it_gets_and_none_may_write_it(tmp_path: Path
     assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {
         "postgres_password": 0o444,
         "database_url": 0o444,
+        "api_key": 0o444,
     }
+
+
+def test_the_first_key_is_one_that_the_ledger_takes_and_stays(tmp_path: Path, connection: Connection) -> None:
+    make(tmp_path)
+    key = (tmp_path / "api_key").read_text()
+    make(tmp_path)
+    assert (tmp_path / "api_key").read_text() == key
+    assert ensure_key(connection, key, Scope, name="bootstrap")
+    assert key.startswith(KEY_START)
+
+
+def test_a_chosen_key_takes_its_place(tmp_path: Path) -> None:
+    make(tmp_path)
+    chosen = new_key()
+    make(tmp_path, key=chosen)
+    assert (tmp_path / "api_key").read_text() == chosen
+    make(tmp_path)
+    assert (tmp_path / "api_key").read_text() == chosen
