@@ -13,15 +13,16 @@ import structlog
 from fastapi import FastAPI
 from starlette import types
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import ASGIApp, Receive, Send
 
 from ledger.database import async_engine, sync_engine
 from ledger.spool import Spool
 from ledger.vocabulary import Scope
+from proxy.access.caller import Caller
 from proxy.access.concurrency import Concurrency
 from proxy.access.keys import Keys, refuse_key_in_url, require_key
 from proxy.body import ClientGoneError, check_host, read_headers
-from proxy.errors import ProxyError, send_error
+from proxy.errors import ProxyError, openai_envelope, send_error
 from proxy.follow import Follower, first_look
 from proxy.live import LivePolicies
 from proxy.management.nudge import Nudge
@@ -30,10 +31,11 @@ from proxy.management.routes import create_management, unknown_route
 from proxy.metrics import Metrics
 from proxy.open_bodies import OpenBodies
 from proxy.parts import Parts
-from proxy.paths import UNGUARDED, place_of
+from proxy.paths import UNGUARDED, Place, place_of
 from proxy.recorder import Recorder
 from proxy.settings import ProxySettings
 from proxy.surface.answer import ENDPOINTS, answer
+from proxy.surface.endpoint import Endpoint
 from proxy.upstream.choice import Leeway
 from proxy.upstream.replicas import Replicas
 from proxy.upstream.vllm import VllmClient
@@ -75,29 +77,23 @@ class Application:
             await send({"type": "websocket.close", "code": 1000})
 
     async def _answer(self, scope: types.Scope, receive: Receive, send: Send) -> None:
-        has_started = False
-
-        async def tracked(message: Message) -> None:
-            nonlocal has_started
-            has_started = True
-            await send(message)
-
+        place = place_of(scope["raw_path"])
+        endpoint = ENDPOINTS.get(place.route)
+        envelope = endpoint.envelope if endpoint else openai_envelope
         try:
-            await self._route(scope, receive, tracked)
+            await self._route(scope, receive, send, place, endpoint)
         except ClientGoneError:
             pass
         except ProxyError as error:
-            await send_error(send, error)
+            await send_error(send, error, envelope=envelope)
         except Exception:
-            log.exception("request_broken", path=scope["path"])
-            if has_started:
-                raise
-            await send_error(send, ProxyError("The proxy failed; the request was fine."))
+            log.exception("request_broken", path=place.route)
+            await send_error(send, ProxyError("The proxy failed; the request was fine."), envelope=envelope)
 
-    async def _route(self, scope: types.Scope, receive: Receive, send: Send) -> None:
+    async def _route(
+        self, scope: types.Scope, receive: Receive, send: Send, place: Place, endpoint: Endpoint | None
+    ) -> None:
         refuse_key_in_url(scope["raw_path"], scope["query_string"])
-        place = place_of(scope["raw_path"])
-        endpoint = ENDPOINTS.get(place.route)
         headers = read_headers(scope["headers"], self._settings)
         if scope["method"] == "OPTIONS":
             check_host(headers)
@@ -106,23 +102,24 @@ class Application:
         caller = None if place.route in UNGUARDED else self._parts.keys.authenticate(headers)
         check_host(headers)
         if endpoint is None or caller is None:
-            inner = {
-                **scope,
-                "method": "GET"
-                if scope["method"] == "HEAD"
-                else scope["method"],  # the server leaves out the body
-                "asked_path": scope["path"],
-                "path": place.route,
-                "raw_path": place.route.encode(),
-                "root_path": "",
-                "caller": caller,
-            }
-            await self._management(inner, receive, send)
+            await self._manage(scope, receive, send, place, caller)
         elif scope["method"] != "POST":
             raise unknown_route(scope["method"], place.route, 405)
         else:
             with self._parts.concurrency.slot(caller.require(Scope.INFER).key_id):
                 await answer(self._parts, endpoint, scope, receive, send, place.session_id, headers, caller)
+
+    async def _manage(
+        self, scope: types.Scope, receive: Receive, send: Send, place: Place, caller: Caller | None
+    ) -> None:
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]  # the server leaves out the body
+        where = {"method": method, "path": place.route, "raw_path": place.route.encode(), "root_path": ""}
+        try:
+            await self._management(
+                {**scope, **where, "asked_path": scope["path"], "caller": caller}, receive, send
+            )
+        except Exception:  # answered already: Starlette raises it once more for whoever logs
+            log.exception("request_broken", path=place.route)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -240,3 +240,22 @@ def test_a_fault_of_ours_has_the_envelope_too(proxy: RunningProxy) -> None:
     response = proxy.client.get("/v1/versions")
     assert response.status_code == 500
     assert error_of(response)["type"] == "server_error"
+
+
+def test_errors_of_messages_have_anthropics_shape_and_openais(shared_proxy: RunningProxy) -> None:
+    for body in (b"{", b'{"messages": 1}'):
+        error = shared_proxy.client.post("/v1/messages", content=body).json()
+        assert error["type"] == "error"
+        assert error["error"]["type"] == "invalid_request_error"
+
+
+def test_a_fault_of_a_management_route_is_one_envelope_and_one_log_line(
+    proxy: RunningProxy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr("proxy.management.routes.list_models", broken)
+    response = proxy.client.get("/v1/models")
+    assert (response.status_code, response.json()["error"]["type"]) == (500, "server_error")
+    assert capsys.readouterr().out.count("request_broken") == 1
