@@ -164,6 +164,10 @@ class Connection(asyncio.Protocol):
         self._stop_timers()
         self._transport.abort()
 
+    def close(self) -> None:
+        """Whoever reads from it is told."""
+        self._fail(self._broken(None))
+
     def linger(self, seconds: float) -> None:
         """Lets the end of a released reply come: what comes before it is dropped."""
         assert self._reply is not None
@@ -179,7 +183,7 @@ class Connection(asyncio.Protocol):
             self._linger_timer.cancel()
             self._linger_timer = None
         if reply.is_keepable and self._is_sent and not reply.has_extra and not self.is_closing:
-            self.resume_reading()  # how else would we hear that the server closes
+            self.resume_reading()  # a TLS transport delivers what it has decrypted, paused or not
             self.idle_since = self._loop.time()
             self._on_idle(self)
         else:

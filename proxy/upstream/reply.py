@@ -9,7 +9,7 @@ import zlib
 from typing import Protocol
 
 from proxy.upstream.decoding import Decoder
-from proxy.upstream.errors import MalformedError, UpstreamError
+from proxy.upstream.errors import BrokenError, MalformedError, UpstreamError
 
 MAX_BUFFERED = 64 << 10
 _SWITCHING, _OK, _NO_CONTENT, _NOT_MODIFIED, _BAD = 101, 200, 204, 304, 400
@@ -100,7 +100,7 @@ class UpstreamReply:
         self._chunks, self._num_chunk_bytes, self._decoder = [body], len(body), None
 
     def release(self, linger_seconds: float = 0.0) -> None:
-        """The reader wants no more. Idempotent.
+        """The reader wants no more; one that waits is told so by a BrokenError. Idempotent.
 
         A connection whose reply has come to its end goes on to other requests; any other is aborted, which makes
         vLLM stop generating: at once, or when the end has not come within `linger_seconds` (nobody waits for that).
@@ -108,11 +108,15 @@ class UpstreamReply:
         if self.is_released:
             return
         self.is_released = True
-        if self._line is not None:
-            if linger_seconds:
-                self._line.linger(linger_seconds)
-            else:
-                self._line.abort()
+        if self._line is None:
+            return
+        if linger_seconds:
+            self._line.linger(linger_seconds)
+            return
+        self._line.abort()
+        self.break_off(
+            BrokenError("The reply was given up before its end.", has_begun=True, was_reused=False)
+        )
 
     # For the connection
 

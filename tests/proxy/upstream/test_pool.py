@@ -7,6 +7,7 @@ from itertools import cycle
 import pytest
 
 from proxy.upstream.errors import BrokenError
+from proxy.upstream.origin import destination_of
 from tests.proxy.upstream.conftest import Run
 from tests.proxy.upstream.raw_server import (
     OK,
@@ -203,21 +204,57 @@ def test_an_end_that_does_not_come_soon_or_is_none_is_not_waited_for(run: Run, m
     async def story() -> None:
         async with raw_server(answer) as server, new_pool() as pool:
             reply = await ask(pool, server.url)
-            reply.release(0.1)
+            reply.release(30 if more else 0.1)
             await eventually(lambda: server.num_gone == 1)
             assert pool.num_connections == 0
 
     run(story())
 
 
-def test_closing_the_pool_ends_what_is_open(run: Run) -> None:
+@pytest.mark.parametrize("is_release", [False, True])
+def test_a_reader_that_waits_is_told_when_its_connection_is_closed_from_elsewhere(
+    run: Run, is_release: bool
+) -> None:
+    """The proxy stops, or the client is gone."""
+
     async def story() -> None:
-        async with raw_server(sends(STREAM)) as server:
-            pool = new_pool()
+        async with raw_server(sends(STREAM)) as server, new_pool() as pool:
             reply = await ask(pool, server.url)
-            await pool.close()
-            assert pool.num_connections == 0
+            reading = asyncio.ensure_future(reply.next_chunk())
+            await asyncio.sleep(0.01)
+            if is_release:
+                reply.release()
+            else:
+                await pool.close()
+            with pytest.raises(BrokenError):
+                await reading
             await eventually(lambda: server.num_gone == 1)
+            assert pool.num_connections == 0
             reply.release()
+
+    run(story())
+
+
+def test_a_request_on_a_connection_that_is_gone_is_broken_at_once(run: Run) -> None:
+    async def story() -> None:
+        async with raw_server(sends(OK)) as server, new_pool() as pool:
+            connection = await pool._connect(destination_of(server.url).origin)
+            connection._transport.abort()
+            with pytest.raises(BrokenError):
+                await connection.exchange("GET", b"", b"", 5)
+
+    run(story())
+
+
+def test_what_trails_a_reply_is_no_header_of_it_nor_of_the_next(run: Run) -> None:
+    raw = STREAM + b"1\r\na\r\n0\r\ncontent-encoding: br\r\nx-late: 1\r\n\r\n"
+
+    async def story() -> None:
+        async with raw_server(sends(raw)) as server, new_pool() as pool:
+            for _ in range(2):
+                reply = await ask(pool, server.url)
+                assert await reply.read() == b"a"
+                assert set(reply.headers) == {"content-type", "transfer-encoding"}
+            assert server.num_connections == 1
 
     run(story())
