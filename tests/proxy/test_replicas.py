@@ -138,13 +138,13 @@ def test_calls_go_to_every_replica_and_around_a_dead_one(
     assert [proxy.chat().status_code for _ in range(4)] == [200] * 4
 
 
-def test_calls_of_a_trajectory_go_to_one_replica_until_it_is_clearly_busier(
+def test_calls_that_share_a_prefix_go_to_one_replica_until_it_is_clearly_busier(
     start_proxy: StartProxy, vllm: FakeVllm, second_vllm: FakeVllm
 ) -> None:
     proxy = start_proxy(upstream=f"{vllm.url},{second_vllm.url}", affinity_slack=1, affinity_factor=1)
 
-    def ask(trajectory_id: str) -> None:
-        assert proxy.chat({"X-Trajectory-Id": trajectory_id}).status_code == 200
+    def ask(prompt: str) -> None:
+        assert proxy.chat(messages=[{"role": "user", "content": prompt}]).status_code == 200
 
     for _ in range(6):
         ask("one")
