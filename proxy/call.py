@@ -27,7 +27,7 @@ from proxy.reply.error import told_error
 from proxy.reply.reply import Reply
 from proxy.reply.sse import Event, EventReader
 from proxy.surface.endpoint import Endpoint
-from proxy.upstream.errors import UpstreamError
+from proxy.upstream.errors import SilentError, UpstreamError
 from proxy.upstream.reply import UpstreamReply
 
 log = structlog.get_logger()
@@ -80,7 +80,7 @@ class Call:
                 await self._relay(upstream, send)
         except ProxyError as error:
             await self._fail(error, send)
-        except TimeoutError:
+        except (TimeoutError, SilentError):
             await self._fail(UpstreamTimeoutError(), send)
         except (UpstreamError, ValueError, RecursionError) as error:
             log.warning("upstream_broken", call_id=str(self._log.record.call_id), error=repr(error)[:200])

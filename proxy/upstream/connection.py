@@ -40,12 +40,9 @@ class Connection(asyncio.Protocol):
         self._num_head_bytes = 0
         self._has_begun = False  # a byte of the reply was seen
         self._is_sent = False
-        self._is_writing_paused = False
-        self._is_reading_paused = False
-        self._idle_seconds = 0.0
-        self._heard_at = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._linger_timer: asyncio.TimerHandle | None = None
+        self._is_writing_paused = self._is_reading_paused = False
+        self._idle_seconds = self._heard_at = 0.0
+        self._timer = self._linger_timer = cast("asyncio.TimerHandle | None", None)
 
     @property
     def is_closing(self) -> bool:
@@ -164,6 +161,10 @@ class Connection(asyncio.Protocol):
         self._stop_timers()
         self._transport.abort()
 
+    def close(self) -> None:
+        """Whoever reads from it is told."""
+        self._fail(self._broken(None))
+
     def linger(self, seconds: float) -> None:
         """Lets the end of a released reply come: what comes before it is dropped."""
         assert self._reply is not None
@@ -176,10 +177,9 @@ class Connection(asyncio.Protocol):
         self._reply = self.parser = None
         reply.detach()
         if self._linger_timer is not None:
-            self._linger_timer.cancel()
-            self._linger_timer = None
+            self._stop_timers()
         if reply.is_keepable and self._is_sent and not reply.has_extra and not self.is_closing:
-            self.resume_reading()  # how else would we hear that the server closes
+            self.resume_reading()  # a TLS transport delivers what it has decrypted, paused or not
             self.idle_since = self._loop.time()
             self._on_idle(self)
         else:

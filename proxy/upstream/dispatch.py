@@ -21,7 +21,7 @@ _MAX_BROKEN = 2
 
 
 @asynccontextmanager
-async def dispatched(  # noqa: PLR0917 - what is sent, and where it may go  # noqa: PLR0917 - what a request is made of
+async def dispatched(  # noqa: PLR0917 - what is sent, and where it may go
     parts: Parts, target: Target, path: str, body: bytes, request_id: str, affinity: bytes = b""
 ) -> AsyncIterator[UpstreamReply]:
     """The reply, with its head read. Leaving early closes the connection, which aborts the generation.

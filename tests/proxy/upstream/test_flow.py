@@ -185,7 +185,7 @@ def test_a_silent_server_is_given_up_wherever_it_falls_silent(run: Run, raw: byt
         loop = asyncio.get_running_loop()
         async with raw_server(answer) as server, new_pool() as pool:
             began = loop.time()
-            with pytest.raises(SilentError, match="silent for 0.2 s"):
+            with pytest.raises(SilentError, match=r"silent for 0\.2 s"):
                 await answer_of(pool, server.url, idle_seconds=0.2)
             assert 0.15 < loop.time() - began < 1
             await eventually(lambda: server.num_gone == 1)

@@ -7,6 +7,7 @@ from itertools import cycle
 import pytest
 
 from proxy.upstream.errors import BrokenError
+from proxy.upstream.origin import destination_of
 from tests.proxy.upstream.conftest import Run
 from tests.proxy.upstream.raw_server import (
     OK,
@@ -161,63 +162,26 @@ def test_a_connection_with_bytes_behind_the_reply_is_not_used_again(
     run(story())
 
 
-def test_a_reply_whose_end_is_here_gives_its_connection_back_unread(run: Run) -> None:
+def test_a_request_on_a_connection_that_is_gone_is_broken_at_once(run: Run) -> None:
     async def story() -> None:
         async with raw_server(sends(OK)) as server, new_pool() as pool:
-            reply = await ask(pool, server.url)
-            reply.release()
-            reply.release()
-            assert (pool.num_idle, server.num_gone) == (1, 0)
+            connection = await pool._connect(destination_of(server.url).origin)
+            connection._transport.abort()
+            with pytest.raises(BrokenError):
+                await connection.exchange("GET", b"", b"", 5)
 
     run(story())
 
 
-def test_the_end_may_come_behind_the_release(run: Run) -> None:
-    """vLLM's last chunk follows `[DONE]`: nobody has to wait for it, and the connection stays."""
-
-    async def answer(peer: Peer) -> None:
-        await peer.send(STREAM, b"e\r\ndata: [DONE]\n\n\r\n")
-        await asyncio.sleep(0.05)
-        await peer.send(b"0\r\n\r\n")
+def test_what_trails_a_reply_is_no_header_of_it_nor_of_the_next(run: Run) -> None:
+    raw = STREAM + b"1\r\na\r\n0\r\ncontent-encoding: br\r\nx-late: 1\r\n\r\n"
 
     async def story() -> None:
-        async with raw_server(answer) as server, new_pool() as pool:
+        async with raw_server(sends(raw)) as server, new_pool() as pool:
             for _ in range(2):
                 reply = await ask(pool, server.url)
-                assert await reply.next_chunk() == b"data: [DONE]\n\n"
-                reply.release(1.0)
-                await eventually(lambda: pool.num_idle == 1)
+                assert await reply.read() == b"a"
+                assert set(reply.headers) == {"content-type", "transfer-encoding"}
             assert server.num_connections == 1
-
-    run(story())
-
-
-@pytest.mark.parametrize("more", [b"", b"8000\r\n" + bytes(0x8000) + b"\r\n"])
-def test_an_end_that_does_not_come_soon_or_is_none_is_not_waited_for(run: Run, more: bytes) -> None:
-    async def answer(peer: Peer) -> None:
-        await peer.send(STREAM, b"1\r\na\r\n")
-        while more:
-            await peer.send(more)
-        await peer.reader.read(1)
-
-    async def story() -> None:
-        async with raw_server(answer) as server, new_pool() as pool:
-            reply = await ask(pool, server.url)
-            reply.release(0.1)
-            await eventually(lambda: server.num_gone == 1)
-            assert pool.num_connections == 0
-
-    run(story())
-
-
-def test_closing_the_pool_ends_what_is_open(run: Run) -> None:
-    async def story() -> None:
-        async with raw_server(sends(STREAM)) as server:
-            pool = new_pool()
-            reply = await ask(pool, server.url)
-            await pool.close()
-            assert pool.num_connections == 0
-            await eventually(lambda: server.num_gone == 1)
-            reply.release()
 
     run(story())
