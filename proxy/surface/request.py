@@ -12,8 +12,8 @@ from typing import Any
 from proxy.errors import InvalidRequestError
 from proxy.splice import Edit, Member, cuts, decoded, document, edited, encoded
 
-_PROMPT_KEYS = ("messages", "prompt", "input")
-_AFFINITY_LENGTH = 1024
+_AFFINITY_MESSAGES = 4
+_AFFINITY_LENGTH = 4096
 _HUGE = 1 << 63  # beyond it Postgres has no bigint
 
 
@@ -113,11 +113,19 @@ class ModelRequest:
 
     @property
     def affinity(self) -> bytes:
-        """The beginning of the prompt's text: requests that share it find their prefix in the same replica's cache."""
-        for member in self.document.members:
-            if member.key in _PROMPT_KEYS:
-                return encoded(self.document.text[member.value_start : member.value_start + _AFFINITY_LENGTH])
-        return b""
+        """What all turns of a conversation and all members of a group begin with: up to the first word of a user.
+
+        Requests that share it find their prefix in the same replica's cache.
+        """
+        parts: list[str] = []
+        for message in (self.messages or [self.body.get("prompt") or self.body.get("input")])[
+            :_AFFINITY_MESSAGES
+        ]:
+            content = message.get("content") if isinstance(message, dict) else message
+            parts.append((content if isinstance(content, str) else repr(content))[:_AFFINITY_LENGTH])
+            if isinstance(message, dict) and message.get("role") == "user":
+                break
+        return "\n".join(parts).encode(errors="replace")
 
     @property
     def sha256(self) -> str:

@@ -72,6 +72,10 @@ class _Attempts:
             return None
         try:
             is_answer = await self._is_answer(reply, replica)
+        except (BrokenError, MalformedError) as error:
+            reply.release()
+            self._count_broken(error)
+            return None
         except BaseException:
             reply.release()
             raise

@@ -271,3 +271,19 @@ def test_calls_that_wait_for_a_version_do_not_drive_each_other_to_load_it(
     for call in calls:
         call.join()
     assert sum(seen.path == "/v1/load_lora_adapter" for seen in vllm.seen) <= 8
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/messages/count_tokens"])
+def test_a_route_that_the_server_lacks_is_no_lost_adapter(
+    start_proxy: StartProxy, vllm: FakeVllm, engine: Engine, path: str
+) -> None:
+    """A server that generates only answers 404 there: said once, in the client's shape, and the adapter stays."""
+    proxy = start_proxy()
+    publish(engine, 1)
+    eventually(lambda: version_of(proxy) == "1")
+    body = {"model": "x", "input": [[1, 2]], "encoding_format": "base64", "messages": []}
+    response = proxy.client.post(path, json=body)
+    assert response.status_code == 404
+    assert f"does not answer POST {path}" in response.json()["error"]["message"]
+    assert len([seen for seen in vllm.seen if seen.path == path]) == 1
+    assert vllm.adapters == {"default@1": vllm.adapters["default@1"]}

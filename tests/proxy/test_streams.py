@@ -180,10 +180,15 @@ def test_a_stream_open_during_shutdown_ends_normally_and_is_recorded(
     assert not list((tmp_path / "spool").rglob("*.seg*"))
 
 
-def test_a_stream_that_is_refused_in_its_first_event_is_a_plain_error(proxy: RunningProxy, vllm: FakeVllm) -> None:
+def test_a_stream_that_is_refused_in_its_first_event_is_a_plain_error(
+    proxy: RunningProxy, vllm: FakeVllm
+) -> None:
     """B036: vLLM says 200 and then `data: {"error": …}` where only its engine refuses, such as a bad schema."""
     error = {"message": "Invalid JSON schema.", "type": "BadRequestError", "param": None, "code": 400}
-    vllm.faults.raw_chunks = [b"data: " + json.dumps({"error": error}).encode() + b"\n\n", b"data: [DONE]\n\n"]
+    vllm.faults.raw_chunks = [
+        b"data: " + json.dumps({"error": error}).encode() + b"\n\n",
+        b"data: [DONE]\n\n",
+    ]
     response = proxy.chat(**BODY)
     assert (response.status_code, response.json()) == (400, {"error": error})
     assert response.headers["content-type"] == "application/json"
