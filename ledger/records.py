@@ -3,6 +3,7 @@
 A record names everything that its rows need, ids included, so writing it twice gives the same rows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -29,7 +30,9 @@ class Attribution:
     is_opted_out: bool = False  # store: false -> served and stored, not trained
     metadata: dict[str, Any] | None = None
     end_user: str | None = None
-    continues_sha256: str | None = None  # the conversation it goes on with, where the proxy could not place it
+    continues_sha256: str | None = (
+        None  # the conversation it goes on with, where the proxy could not place it
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class ChoiceRecord:
     sampling_logprobs: list[float] | None = None
     finish_reason: str | None = None
     stop_reason: str | None = None
-    prompt_ids: list[int] | None = None  # where the prompts of one call differ; else the call's
+    prompt_ids: Sequence[int] | None = None  # where the prompts of one call differ; else the call's
     conversation_sha256: str | None = None  # all messages and this answer, as a next turn would repeat them
 
 
@@ -79,9 +82,11 @@ class CallRecord:
     is_delivered: bool = False
     key_id: UUID | None = None  # the API key that asked; None = none was needed
     request_sha256: str | None = None  # hex, of the body as it arrived
-    num_retries: int = 0  # x-stainless-retry-count: above 0, this repeats an earlier call of the same body and key
+    num_retries: int = (
+        0  # x-stainless-retry-count: above 0, this repeats an earlier call of the same body and key
+    )
     retry_of: UUID | None = None
-    prompt_ids: list[int] | None = None
+    prompt_ids: Sequence[int] | None = None  # a list, or TokenIds: the text of one
     num_prompt_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -92,3 +97,7 @@ class CallRecord:
     total_seconds: float | None = None
     choices: list[ChoiceRecord] = field(default_factory=list)
     untrainable_reason: Reason | None = None  # what the proxy already knows, such as external_model
+    raw_request: bytes | None = (
+        None  # the body as it came, from which `messages` and `request` are made when read
+    )
+    prompt_key: str | None = None  # the member of the body that `messages` are, such as "messages" or "input"

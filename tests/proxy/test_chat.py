@@ -40,9 +40,7 @@ def test_i1_a_plain_reply_holds_no_field_of_ours(proxy: RunningProxy, vllm: Fake
 
 def test_i3_the_row_holds_what_vllm_returned(proxy: RunningProxy) -> None:
     """I3: asked for by the client here, so that both sides can be compared."""
-    response = proxy.chat(
-        max_tokens=3, temperature=0.7, seed=5, return_token_ids=True, logprobs=True
-    )
+    response = proxy.chat(max_tokens=3, temperature=0.7, seed=5, return_token_ids=True, logprobs=True)
     choice = response.json()["choices"][0]
     [row] = proxy.exchanges()
     assert row.completion_ids == choice["token_ids"]
