@@ -1,8 +1,9 @@
 """A call as bytes and back, exactly: NaN, infinities, U+0000 and lone surrogates included.
 
-MessagePack holds nearly all of them; what it cannot hold (lone surrogates, integers beyond 64 bits), and what would
-look like the beginning of a frame, is written as JSON, which begins with another byte. Fields that a newer version
-added are ignored, and those it does not know yet take their defaults, so a spool outlives an upgrade.
+MessagePack holds nearly all of them, and behind it stand, as they are, the client's body and the prompt's ids as
+text. What it cannot hold (lone surrogates, integers beyond 64 bits), and what would look like the beginning of a frame,
+is written as JSON, which begins with another byte. Fields that a newer version added are ignored, and those it does
+not know yet take their defaults, so a spool outlives an upgrade.
 """
 
 import json
@@ -12,14 +13,14 @@ from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
-from msgspec import msgpack
+from msgspec import MsgspecError, msgpack
 
 from ledger.records import Attribution, CallRecord, ChoiceRecord
 from ledger.spool_frames import MARKER
 from ledger.token_ids import TokenIds
 from ledger.vocabulary import ExchangeStatus, IdentifiedBy, Reason
 
-UNDECODABLE = (ValueError, KeyError, TypeError, AttributeError)  # what `decode_call` raises
+UNDECODABLE = (ValueError, KeyError, TypeError, AttributeError, MsgspecError)  # what `decode_call` raises
 UNENCODABLE = (TypeError, ValueError, RecursionError)  # what `encode_call` raises
 _NAMES = {
     kind: tuple(field.name for field in fields(kind)) for kind in (CallRecord, ChoiceRecord, Attribution)
@@ -27,24 +28,39 @@ _NAMES = {
 _OF_REQUEST = ("messages", "request", "raw_request", "prompt_key")
 _OF_ANSWER = tuple(name for name in _NAMES[CallRecord] if name not in _OF_REQUEST)
 _values, _values_of_answer = attrgetter(*_NAMES[CallRecord]), attrgetter(*_OF_ANSWER)
-_JSON_BEGINS = b"{"
+_LARGE = ("raw_request", "prompt_ids")
+_PACKED = b"\x01"
+_LENGTH_BYTES = 4  # of the MessagePack's length, which comes next
+_HEAD_AT = len(_PACKED) + _LENGTH_BYTES
 
 
 def encode_call(call: CallRecord) -> bytes:
-    return _encoded(dict(zip(_NAMES[CallRecord], _values(call), strict=True)))
+    return b"".join(call_pieces(call))
 
 
-def encode_answer(call: CallRecord, request_at: tuple[int, int]) -> bytes:
+def call_pieces(call: CallRecord) -> list[bytes]:
+    """The whole call, in pieces to be written one behind the other: what is large is not copied."""
+    return _pieces(dict(zip(_NAMES[CallRecord], _values(call), strict=True)))
+
+
+def answer_pieces(call: CallRecord, request_at: tuple[int, int]) -> list[bytes]:
     """The call without its request, which stands in the frame at that segment and offset."""
-    return _encoded({"request_at": request_at, **dict(zip(_OF_ANSWER, _values_of_answer(call), strict=True))})
+    return _pieces({"request_at": request_at, **dict(zip(_OF_ANSWER, _values_of_answer(call), strict=True))})
 
 
 def decode_held(encoded: bytes) -> dict[str, Any]:
     """What was encoded, as plain values. Raises what UNDECODABLE lists."""
-    if encoded.startswith(_JSON_BEGINS):
-        held = json.loads(encoded.decode("utf-8", "surrogatepass"))
-    else:
-        held = msgpack.decode(encoded)
+    if encoded.startswith(_PACKED):
+        at = _HEAD_AT + int.from_bytes(encoded[len(_PACKED) : _HEAD_AT])
+        held = _object(msgpack.decode(encoded[_HEAD_AT:at]))
+        for name, num_bytes in held.pop("behind").items():
+            held[name] = encoded[at : at + num_bytes]
+            at += num_bytes
+        return held
+    return _object(json.loads(encoded.decode("utf-8", "surrogatepass")))
+
+
+def _object(held: Any) -> dict[str, Any]:
     if not isinstance(held, dict):
         raise ValueError("not a call")  # noqa: TRY004 - what was read is wrong, not how it was called
     return held
@@ -78,15 +94,25 @@ def decode_call(encoded: bytes) -> CallRecord:
     return call_of(decode_held(encoded))
 
 
-def _encoded(held: dict[str, Any]) -> bytes:
+def _pieces(held: dict[str, Any]) -> list[bytes]:
     try:
-        encoded = _PACKER.encode(held)
-        if MARKER not in encoded:
-            return encoded
+        behind = {name: _large(held[name]) for name in _LARGE if isinstance(held.get(name), bytes | TokenIds)}
+        small = {
+            **held,
+            **dict.fromkeys(behind),
+            "behind": {name: len(value) for name, value in behind.items()},
+        }
+        head = _PACKER.encode(small)
+        if MARKER not in head and not any(MARKER[:1] in value for value in behind.values()):
+            return [_PACKED + len(head).to_bytes(_LENGTH_BYTES), head, *behind.values()]
     except (*UNENCODABLE, OverflowError):
         pass
     text = json.dumps(held, default=_plain, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "surrogatepass")
+    return [text.encode("utf-8", "surrogatepass")]
+
+
+def _large(value: bytes | TokenIds) -> bytes:
+    return value.text if isinstance(value, TokenIds) else value
 
 
 def _packed(value: Any) -> Any:

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger.codec import encode_answer, encode_call
+from ledger.codec import answer_pieces, call_pieces
 from ledger.errors import SpoolError, SpoolFullError
 from ledger.records import CallRecord
 from ledger.request_body import derived
 from ledger.spool_directory import Position, SpoolDirectory
-from ledger.spool_frames import ACCEPTED, FINISHED, HEADER_BYTES, encode_head, seed_of
+from ledger.spool_frames import ACCEPTED, FINISHED, frame_head, seed_of
 from ledger.spool_orphans import Orphan, adopt_orphans, interrupted
 from ledger.spool_recent import RecentCalls
 from ledger.spool_running import RunningCalls
@@ -101,12 +101,12 @@ class Spool:
 
     def accept(self, record: CallRecord) -> None:
         """A call began. Not fsynced: after a kill -9 it is recorded as interrupted. Raises SpoolError."""
-        payload = encode_call(record)
+        payload = call_pieces(record)
         with self._mutex, _translated(self.path):
             self._rotate_if_full()
             place = self._place()
-            self._writer.write([encode_head(ACCEPTED, record.call_id, payload, self._seed), payload])
-            self._running.add(record, place, len(payload))
+            self._writer.write([frame_head(ACCEPTED, record.call_id, payload, self._seed), *payload])
+            self._running.add(record, place, self._writer.end - place.offset)
 
     def append(self, records: Sequence[CallRecord]) -> None:
         """Calls ended: durable when this returns. One fsync, blocking. Raises SpoolFullError, SpoolError.
@@ -124,26 +124,26 @@ class Spool:
 
     def _write_finished(self, records: Sequence[CallRecord]) -> None:
         pieces: list[bytes] = []
-        ends: list[Position] = []
-        start = self._place()
-        end = start.offset
+        sizes: list[int] = []
         for record in records:
-            payload = self._encoded(record)
-            pieces += encode_head(FINISHED, record.call_id, payload, self._seed), payload
-            end += HEADER_BYTES + len(payload)
-            ends.append(Position(start.segment, end))
+            payload = self._payload(record)
+            frame = [frame_head(FINISHED, record.call_id, payload, self._seed), *payload]
+            pieces += frame
+            sizes.append(sum(map(len, frame)))
+        segment, end = self._place()
         self._writer.write(pieces)
         try:
             self._writer.sync()
         except OSError:
-            self._running.distrust(self._writer.number)
+            self._running.distrust(segment)
             raise
-        for record, payload, place in zip(records, pieces[1::2], ends, strict=True):
-            self._note_finished(record, place, len(payload))
+        for record, size in zip(records, sizes, strict=True):
+            end += size
+            self._note_finished(record, Position(segment, end), size)
 
-    def _encoded(self, record: CallRecord) -> bytes:
+    def _payload(self, record: CallRecord) -> list[bytes]:
         place = self._running.place_of_request(record)
-        return encode_call(record) if place is None else encode_answer(record, place)
+        return call_pieces(record) if place is None else answer_pieces(record, place)
 
     def _note_finished(self, record: CallRecord, end: Position, num_bytes: int) -> None:
         num_bytes += self._running.remove(record.call_id, end)

@@ -7,7 +7,7 @@ what an earlier segment left in a file that is used again is not taken for a fra
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from mmap import mmap
 from uuid import UUID
@@ -45,14 +45,17 @@ def seed_of(segment: int) -> int:
     return zlib.crc32(segment.to_bytes(8, "big"))
 
 
-def encode_head(kind: bytes, call_id: UUID, payload: bytes, seed: int = 0) -> bytes:
-    """What stands before a payload."""
-    head = _UNCHECKED.pack(MARKER, kind, call_id.bytes, len(payload))
-    return head + _CRC.pack(zlib.crc32(payload, zlib.crc32(head, seed)))
+def frame_head(kind: bytes, call_id: UUID, payload: Sequence[bytes], seed: int = 0) -> bytes:
+    """What stands before a payload, which is given in pieces."""
+    head = _UNCHECKED.pack(MARKER, kind, call_id.bytes, sum(map(len, payload)))
+    checksum = zlib.crc32(head, seed)
+    for piece in payload:
+        checksum = zlib.crc32(piece, checksum)
+    return head + _CRC.pack(checksum)
 
 
 def encode_frame(kind: bytes, call_id: UUID, payload: bytes, seed: int = 0) -> bytes:
-    return encode_head(kind, call_id, payload, seed) + payload
+    return frame_head(kind, call_id, [payload], seed) + payload
 
 
 def scan(buffer: Buffer, start: int, end: int, seed: int = 0) -> Iterator[Frame | Gap]:

@@ -91,15 +91,18 @@ def to_name(value: str) -> str:
 
 
 def to_json(value: Any) -> str | None:
-    """A JSON value as the text of a jsonb; None stays SQL's NULL. Equal values give equal texts."""
-    if value is None:
-        return None
+    """A JSON value as the text of a jsonb; None stays SQL's NULL."""
+    return None if value is None else to_json_bytes(value).decode()
+
+
+def to_json_bytes(value: Any) -> bytes:
+    """The same in UTF-8. Equal values give equal texts."""
     try:
         if is_storable(value):
-            return _encode(value).decode()
+            return _encode(value)
     except (UnicodeEncodeError, OverflowError, RecursionError, TypeError):
         pass  # a lone surrogate, an integer beyond 64 bits, deep nesting: rare, and the long way takes them
-    return json.dumps(to_storable(value), allow_nan=False)
+    return json.dumps(to_storable(value), allow_nan=False).encode()
 
 
 def is_storable(value: Any) -> bool:

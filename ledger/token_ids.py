@@ -11,13 +11,16 @@ from msgspec import json
 
 
 class TokenIds(Sequence[int]):
-    """Example: TokenIds(b"1,5,9") == [1, 5, 9]. The text is what stands between the brackets of a JSON array."""
+    """Example: TokenIds(b"1,5,9") == [1, 5, 9]. The text is what stands between the brackets of a JSON array.
+
+    `length` is the number of ids where vLLM said it (`usage.prompt_tokens`), which saves counting them.
+    """
 
     __slots__ = ("_digest", "_length", "text")
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, length: int | None = None) -> None:
         self.text = text.translate(None, b" \t\r\n") if b" " in text or b"\n" in text else text
-        self._length = -1
+        self._length = length
         self._digest: Any = None
 
     @classmethod
@@ -25,7 +28,7 @@ class TokenIds(Sequence[int]):
         return ids if isinstance(ids, cls) else cls(json.encode(list(ids))[1:-1])
 
     def __len__(self) -> int:
-        if self._length < 0:
+        if self._length is None:
             self._length = self.text.count(b",") + 1 if self.text else 0
         return self._length
 

@@ -12,6 +12,7 @@ import structlog
 from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
+from ledger.bulk import use_array_text
 from ledger.database import async_engine, sync_engine
 from ledger.spool import Spool
 from proxy.body import ClientGoneError, read_headers
@@ -119,6 +120,7 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         spool = Spool.open(settings.spool)
         stack.callback(spool.close)
         writer_engine = sync_engine(url, pool_size=1)
+        use_array_text(writer_engine)
         stack.callback(writer_engine.dispose)
         writer = Writer(spool, settings.spool, writer_engine, metrics, settings.adopt_seconds)
         stack.push_async_callback(asyncio.to_thread, writer.stop, settings.shutdown_seconds)

@@ -4,6 +4,7 @@ Invariant (I4, I10): the spool's cursor moves only after the commit; a record th
 file, counted and logged, and holds up no other. Postgres away: back-off, and the spool grows.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ _LINGER_SECONDS = (
 )
 _FIRST_WAIT_SECONDS = 0.1
 _LONGEST_WAIT_SECONDS = 5.0
+_SWITCH_SECONDS = 0.0005  # for so long the event loop may have to wait for this thread; Python's own 5 ms would be seen
 # What no record is guilty of (no server, no schema, a deadlock): tried again. Anything else is a record's own fault.
 _TRY_AGAIN = (
     DatabaseUnreachableError,
@@ -56,8 +58,12 @@ class Writer:
         self._has_news = threading.Event()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        metrics.spool_waiting_bytes.set_function(lambda: spool.num_waiting_bytes)
+        metrics.spool_waiting_records.set_function(lambda: spool.num_waiting)
+        metrics.spool_waiting_seconds.set_function(lambda: spool.waiting_seconds)
 
     def start(self) -> None:
+        sys.setswitchinterval(_SWITCH_SECONDS)
         self._thread.start()
 
     def wake(self) -> None:
