@@ -5,8 +5,6 @@ long the conversation. A delta never points into another month: dropping a parti
 """
 
 import hashlib
-from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,6 +15,7 @@ from ledger.drafts import Draft
 from ledger.identifiers import time_of
 from ledger.partitions import month_start
 from ledger.text import to_json
+from ledger.token_ids import tokens_digest
 
 _LATEST = text("""
     SELECT wanted.trajectory_id, latest.*
@@ -49,13 +48,6 @@ class Delta:
     parent_exchange_id: UUID | None = None
     num_shared_tokens: int = 0
     num_shared_messages: int = 0
-
-
-def tokens_digest(*parts: Sequence[int]) -> bytes:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(array("i", part))
-    return digest.digest()
 
 
 def messages_digest(messages: list[Any]) -> bytes:

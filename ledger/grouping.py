@@ -4,9 +4,7 @@ A trajectory gets its group from its first trainable exchange and keeps it. A gr
 continued by the next in sequence, so a late trajectory never joins a group that was already trained.
 """
 
-import hashlib
 import json
-from array import array
 from collections.abc import Iterable
 from uuid import UUID
 
@@ -15,6 +13,7 @@ from sqlalchemy import Connection, Row, text
 from ledger.drafts import Draft
 from ledger.identifiers import new_id
 from ledger.text import to_name
+from ledger.token_ids import TokenIds
 from ledger.vocabulary import GroupKind
 
 GroupKey = tuple[UUID, UUID, str, str]  # project, policy, kind, key
@@ -63,10 +62,10 @@ def group_size(draft: Draft) -> int | None:
 
 
 def _prompt_key(draft: Draft, window_seconds: int) -> str:
-    prompt = array("i", draft.call.prompt_ids or []).tobytes()
-    tools = json.dumps(draft.call.request.get("tools"), sort_keys=True).encode()
+    digest = TokenIds.of(draft.call.prompt_ids or []).digest()
+    digest.update(json.dumps(draft.call.request.get("tools"), sort_keys=True).encode())
     bucket = int(draft.call.started_at.timestamp() // window_seconds)
-    return f"{hashlib.sha256(prompt + tools).hexdigest()[:32]}:{bucket}:{draft.call.version}"
+    return f"{digest.hexdigest()[:32]}:{bucket}:{draft.call.version}"
 
 
 def join_groups(connection: Connection, sizes: dict[GroupKey, int | None]) -> dict[GroupKey, UUID]:

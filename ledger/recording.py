@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from ledger.bulk import insert_rows
+from ledger.bulk import copy_rows, insert_rows
 from ledger.deltas import Transcript, delta_of, latest_transcripts, transcript_of
 from ledger.drafts import Draft, drafts_of
 from ledger.early_rewards import lock_recording, reconcile
@@ -117,4 +117,4 @@ def _write_exchanges(
         rows.append(exchange_row(draft, trajectory_id, delta, transcript))
         if transcript is not None:
             latest[trajectory_id] = transcript
-    insert_rows(connection, exchanges, rows)
+    copy_rows(connection, exchanges, rows)

@@ -3,6 +3,7 @@
 A record names everything that its rows need, ids included, so writing it twice gives the same rows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -45,7 +46,7 @@ class ChoiceRecord:
     sampling_logprobs: list[float] | None = None
     finish_reason: str | None = None
     stop_reason: str | None = None
-    prompt_ids: list[int] | None = None  # where the prompts of one call differ; else the call's
+    prompt_ids: Sequence[int] | None = None  # where the prompts of one call differ; else the call's
     conversation_sha256: str | None = None  # all messages and this answer, as a next turn would repeat them
 
 
@@ -85,7 +86,7 @@ class CallRecord:
         0  # x-stainless-retry-count: above 0, this repeats an earlier call of the same body and key
     )
     retry_of: UUID | None = None
-    prompt_ids: list[int] | None = None
+    prompt_ids: Sequence[int] | None = None  # a list, or TokenIds: the text of one
     num_prompt_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -96,3 +97,7 @@ class CallRecord:
     total_seconds: float | None = None
     choices: list[ChoiceRecord] = field(default_factory=list)
     untrainable_reason: Reason | None = None  # what the proxy already knows, such as external_model
+    raw_request: bytes | None = (
+        None  # the body as it came, from which `messages` and `request` are made when read
+    )
+    prompt_key: str | None = None  # the member of the body that `messages` are, such as "messages" or "input"

@@ -6,7 +6,7 @@ from uuid import UUID
 from ledger.bulk import integers, reals
 from ledger.deltas import Delta, Transcript
 from ledger.drafts import Draft
-from ledger.text import to_json, to_storable_text
+from ledger.text import to_json_bytes, to_storable_text
 
 
 def exchange_row(
@@ -40,7 +40,7 @@ def _of_call(draft: Draft) -> dict[str, Any]:
         "client_name": _text(call.client_name),
         "status": str(call.status),
         "http_status": call.http_status,
-        "error": to_json(call.error),
+        "error": _json(call.error),
         "is_delivered": call.is_delivered,
         "retry_of": call.retry_of,
         "turn_type": "main" if call.attribution.turn_type == "main" else "side",
@@ -65,7 +65,7 @@ def _of_choice(draft: Draft) -> dict[str, Any]:
     choice = draft.choice
     return {
         "choice_index": choice.index,
-        "response": to_json(choice.response),
+        "response": _json(choice.response),
         "completion_text": _text(choice.text),
         "completion_ids": integers(choice.completion_ids),
         "logprobs": reals(choice.sampling_logprobs),
@@ -83,8 +83,8 @@ def _of_prompt(draft: Draft, delta: Delta) -> dict[str, Any]:
         "num_shared_tokens": delta.num_shared_tokens,
         "num_shared_messages": delta.num_shared_messages,
         "num_messages": None if messages is None else len(messages),
-        "messages": to_json(messages if messages is None else messages[delta.num_shared_messages :]),
-        "request": to_json(call.request),
+        "messages": _json(messages if messages is None else messages[delta.num_shared_messages :]),
+        "request": _json(call.request),
         "prompt_ids": integers(prompt_ids if prompt_ids is None else prompt_ids[delta.num_shared_tokens :]),
         "num_prompt_tokens": call.num_prompt_tokens,
     }
@@ -93,9 +93,17 @@ def _of_prompt(draft: Draft, delta: Delta) -> dict[str, Any]:
 def _of_transcript(transcript: Transcript | None) -> dict[str, Any]:
     return {
         "num_transcript_tokens": transcript and transcript.num_tokens,
-        "transcript_sha256": transcript and transcript.tokens_sha256,
-        "messages_sha256": transcript and transcript.messages_sha256,
+        "transcript_sha256": transcript and _bytea(transcript.tokens_sha256),
+        "messages_sha256": transcript and _bytea(transcript.messages_sha256),
     }
+
+
+def _json(value: Any) -> bytes | None:
+    return None if value is None else to_json_bytes(value)
+
+
+def _bytea(value: bytes | None) -> str | None:
+    return None if value is None else f"\\x{value.hex()}"
 
 
 def _text(value: Any) -> str | None:

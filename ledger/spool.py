@@ -1,29 +1,33 @@
 """The spool: where a call is durable before its last byte leaves, and until Postgres has it (I4).
 
-One process, one directory, one writer; any thread may call. Memory holds the ids of running calls and one batch,
-whatever waits on disk. docs/decisions/0001-capture-and-spool.md has the state machine and the failures.
+One process, one directory, one writer; any thread may call. Memory holds running calls, recent ones up to a limit,
+and one batch, whatever waits on disk. docs/decisions/0001-capture-and-spool.md has the state machine and the failures.
 """
 
 import errno
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
 
-from ledger.codec import encode_call
+from ledger.codec import answer_pieces, call_pieces
 from ledger.errors import SpoolError, SpoolFullError
 from ledger.records import CallRecord
+from ledger.request_body import derived
 from ledger.spool_directory import Position, SpoolDirectory
-from ledger.spool_frames import ACCEPTED, FINISHED, encode_frame
+from ledger.spool_frames import ACCEPTED, FINISHED, frame_head, seed_of
 from ledger.spool_orphans import Orphan, adopt_orphans, interrupted
+from ledger.spool_recent import RecentCalls
+from ledger.spool_running import RunningCalls
 from ledger.spool_segment import SegmentWriter
 
 __all__ = ["Batch", "Orphan", "Spool", "adopt_orphans"]
 
-SEGMENT_BYTES = 32 << 20
+SEGMENT_BYTES = 8 << 20
 BATCH_BYTES = 16 << 20
+MEMORY_BYTES = 8 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -38,23 +42,35 @@ class Batch:
 class Spool:
     """Example: accept(call) … append([finished]) … batch = read_batch(500); record_calls(…, batch.records); commit(batch)."""
 
-    def __init__(self, directory: SpoolDirectory, segment_bytes: int = SEGMENT_BYTES) -> None:
+    def __init__(
+        self,
+        directory: SpoolDirectory,
+        segment_bytes: int = SEGMENT_BYTES,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> None:
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._mutex = threading.Lock()
-        self._running: dict[UUID, int] = {}  # call -> the segment that it was accepted in
+        self._running = RunningCalls()
         self._unwritten: list[
             CallRecord
-        ] = []  # ended, but the disk took no record of it; waits for the next append
-        self._cursor = Position(1, 0)
-        self._writer = SegmentWriter(directory, 1)
+        ] = []  # ended, but the disk took no record of it: with the next append
+        self._recent = RecentCalls(memory_bytes)
+        self._cursor = self._last_finished = Position(1, 0)
+        self._writer = SegmentWriter(directory, 1, segment_bytes)
+        self._seed = seed_of(1)
+        self._ends: dict[int, int] = {}  # of the segments before
+        self._num_waiting = 0
+        self._waiting_since: float | None = None
 
     @classmethod
-    def open(cls, root: Path, segment_bytes: int = SEGMENT_BYTES) -> "Spool":
+    def open(
+        cls, root: Path, segment_bytes: int = SEGMENT_BYTES, memory_bytes: int = MEMORY_BYTES
+    ) -> "Spool":
         """A new directory of this process under `root`. Raises SpoolError."""
         directory = SpoolDirectory.create(root)
         with _translated(root):
-            return cls(directory, segment_bytes)
+            return cls(directory, segment_bytes, memory_bytes)
 
     @property
     def path(self) -> Path:
@@ -66,42 +82,88 @@ class Spool:
         return self._directory.num_skipped
 
     @property
+    def num_waiting(self) -> int:
+        """Finished calls that are not committed yet."""
+        return self._num_waiting
+
+    @property
     def num_waiting_bytes(self) -> int:
-        """What is not committed yet."""
+        """What is not committed yet, as bytes of the segments from the cursor on."""
         with self._mutex:
-            sizes = {number: self._end_of(number) for number in self._directory.segments()}
-            return sum(size for n, size in sizes.items() if n >= self._cursor.segment) - self._cursor.offset
+            ends = {**self._ends, self._writer.number: self._writer.end}
+            return sum(end for n, end in ends.items() if n >= self._cursor.segment) - self._cursor.offset
+
+    @property
+    def waiting_seconds(self) -> float:
+        """For how long something has waited without a moment in which all was committed."""
+        since = self._waiting_since
+        return 0.0 if since is None else time.monotonic() - since
 
     def accept(self, record: CallRecord) -> None:
         """A call began. Not fsynced: after a kill -9 it is recorded as interrupted. Raises SpoolError."""
-        frame = encode_frame(ACCEPTED, record.call_id, encode_call(record))
+        payload = call_pieces(record)
         with self._mutex, _translated(self.path):
             self._rotate_if_full()
-            self._writer.write(frame)
-            self._running[record.call_id] = self._writer.number
+            place = self._place()
+            self._writer.write([frame_head(ACCEPTED, record.call_id, payload, self._seed), *payload])
+            self._running.add(record, place, self._writer.end - place.offset)
 
     def append(self, records: Sequence[CallRecord]) -> None:
         """Calls ended: durable when this returns. One fsync, blocking. Raises SpoolFullError, SpoolError.
 
         Where it raises, the accepted ones become `interrupted` with the next append, as they would after a crash.
         """
-        frames = _finished(records)
         with self._mutex, _translated(self.path):
             try:
                 self._rotate_if_full()
-                self._writer.write(_finished(self._unwritten) + frames)
-                self._writer.sync()
+                self._write_finished([*self._unwritten, *records])
             except OSError:
                 self._unwritten += [interrupted(r) for r in records if r.call_id in self._running]
                 raise
-            for record in (*self._unwritten, *records):
-                self._running.pop(record.call_id, None)
             self._unwritten.clear()
 
+    def _write_finished(self, records: Sequence[CallRecord]) -> None:
+        pieces: list[bytes] = []
+        sizes: list[int] = []
+        for record in records:
+            payload = self._payload(record)
+            frame = [frame_head(FINISHED, record.call_id, payload, self._seed), *payload]
+            pieces += frame
+            sizes.append(sum(map(len, frame)))
+        segment, end = self._place()
+        self._writer.write(pieces)
+        try:
+            self._writer.sync()
+        except OSError:
+            self._running.distrust(segment)
+            raise
+        for record, size in zip(records, sizes, strict=True):
+            end += size
+            self._note_finished(record, Position(segment, end), size)
+
+    def _payload(self, record: CallRecord) -> list[bytes]:
+        place = self._running.place_of_request(record)
+        return call_pieces(record) if place is None else answer_pieces(record, place)
+
+    def _note_finished(self, record: CallRecord, end: Position, num_bytes: int) -> None:
+        num_bytes += self._running.remove(record.call_id, end)
+        self._recent.add(record, end, num_bytes)
+        self._last_finished = end
+        self._num_waiting += 1
+        self._waiting_since = self._waiting_since or time.monotonic()
+
     def read_batch(self, max_records: int) -> Batch:
-        """The oldest uncommitted calls, read from the files. The same again until `commit`."""
+        """The oldest uncommitted calls, from memory or else from the files. The same again until `commit`."""
         with self._mutex:
-            ends = {number: self._end_of(number) for number in self._directory.segments()}
+            recent, is_complete = self._recent.first(max_records), self._recent.is_complete
+            place = self._place()
+            ends = {**self._ends, place.segment: place.offset}
+        if not recent and not is_complete:
+            return self._read_files(max_records, ends)
+        is_all = is_complete and len(recent) < max_records
+        return Batch([derived(entry.record) for entry in recent], place if is_all else recent[-1].end)
+
+    def _read_files(self, max_records: int, ends: dict[int, int]) -> Batch:
         records: list[CallRecord] = []
         end, num_bytes = self._cursor, 0
         for number in (n for n in sorted(ends) if n >= self._cursor.segment):
@@ -123,33 +185,43 @@ class Spool:
             if batch.end > self._cursor:
                 self._directory.write_cursor(batch.end)
                 self._cursor = batch.end
-            for number in self._directory.segments():
-                if number >= self._cursor.segment or number in self._running.values():
-                    break
-                self._directory.drop_segment(number)
+            is_all = self._cursor >= self._last_finished
+            self._recent.forget(self._cursor, is_all=is_all)
+            self._num_waiting = 0 if is_all else max(0, self._num_waiting - len(batch.records))
+            self._waiting_since = None if is_all else self._waiting_since
+            self._drop_segments()
+
+    def _drop_segments(self) -> None:
+        for number in sorted(self._ends):
+            if number >= self._cursor.segment or self._running.needs(number, self._cursor):
+                break
+            self._directory.drop_segment(number, keep_spare=True)
+            self._running.forget(number)
+            del self._ends[number]
 
     def close(self) -> None:
         """Leave nothing behind if all is committed; otherwise leave it to be adopted."""
         with self._mutex, _translated(self.path):
             self._writer.close()
-            is_empty = self._cursor == Position(self._writer.number, self._writer.end)
-            if is_empty and not self._running:
+            if self._cursor == self._place() and not self._running:
                 self._directory.remove()
             self._directory.release()
 
-    def _end_of(self, number: int) -> int:
-        is_active = number == self._writer.number
-        return self._writer.end if is_active else self._directory.segment_path(number).stat().st_size
+    def _place(self) -> Position:
+        return Position(self._writer.number, self._writer.end)
 
     def _rotate_if_full(self) -> None:
-        if self._writer.is_broken or self._writer.end >= self._segment_bytes:
-            following = SegmentWriter(self._directory, self._writer.number + 1)
-            self._writer.close()
-            self._writer = following
-
-
-def _finished(records: Sequence[CallRecord]) -> bytes:
-    return b"".join(encode_frame(FINISHED, record.call_id, encode_call(record)) for record in records)
+        """What later ends will refer to is made durable first."""
+        if not self._writer.is_broken and self._writer.end < self._segment_bytes:
+            return
+        following = SegmentWriter(self._directory, self._writer.number + 1, self._segment_bytes)
+        try:
+            self._writer.sync()
+        except OSError:
+            self._running.distrust(self._writer.number)
+        self._writer.close()
+        self._ends[self._writer.number] = self._writer.end
+        self._writer, self._seed = following, seed_of(following.number)
 
 
 @contextmanager

@@ -10,20 +10,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
-from uuid import uuid4
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
 
 import structlog
 
-from ledger.codec import decode_call
+from ledger.codec import UNDECODABLE, call_of, decode_held, with_request
 from ledger.durable import sync_path
 from ledger.errors import SpoolError
 from ledger.records import CallRecord
-from ledger.spool_frames import Frame, Gap, scan
+from ledger.request_body import derived
+from ledger.spool_frames import ACCEPTED, Frame, Gap, frame_at, scan, seed_of
 
 _LOG = structlog.get_logger()
 _NEWBORN = ".new-"
 CORRUPT = "corrupt"
+_MOST_SPARES = 2
 
 
 class Position(NamedTuple):
@@ -41,6 +43,7 @@ class SpoolDirectory:
     lock: int
     num_skipped: int = 0
     _damaged: set[Position] = field(default_factory=set)
+    _spares: list[Path] = field(default_factory=list)
 
     @classmethod
     def create(cls, root: Path) -> "SpoolDirectory":
@@ -89,7 +92,7 @@ class SpoolDirectory:
     def frames(self, number: int, start: int = 0, end: int | None = None) -> Iterator[Frame]:
         """The whole frames of a segment; what is damaged is skipped, counted and logged once."""
         with _mapped(self.segment_path(number)) as buffer:
-            for found in scan(buffer, start, len(buffer) if end is None else end):
+            for found in scan(buffer, start, len(buffer) if end is None else end, seed_of(number)):
                 if isinstance(found, Gap):
                     self.skip(number, found.start, found.end - found.start)
                 else:
@@ -98,10 +101,27 @@ class SpoolDirectory:
     def decode(self, number: int, frame: Frame) -> CallRecord | None:
         """The record in a frame; None, counted and logged, if a whole frame holds none."""
         try:
-            return decode_call(frame.payload)
-        except (ValueError, KeyError, TypeError, AttributeError):  # whole, but not a record
+            held = decode_held(frame.payload)
+            if request_at := held.get("request_at"):
+                held = with_request(held, self._accepted(Position(*request_at), frame.call_id))
+            return derived(call_of(held))
+        except UNDECODABLE:  # whole, but not a record
             self.skip(number, frame.start, frame.end - frame.start)
             return None
+
+    def _accepted(self, place: Position, call_id: UUID) -> dict[str, Any] | None:
+        """What a call was accepted with; None, logged, where that is damaged, or dropped since all is committed."""
+        try:
+            with _mapped(self.segment_path(place.segment)) as buffer:
+                frame = frame_at(buffer, place.offset, len(buffer), seed_of(place.segment))
+        except FileNotFoundError:
+            frame = None
+        if frame is None or (frame.kind, frame.call_id) != (ACCEPTED, call_id):
+            _LOG.error(
+                "spool_request_missing", call_id=str(call_id), segment=place.segment, offset=place.offset
+            )
+            return None
+        return decode_held(frame.payload)
 
     def skip(self, number: int, offset: int, num_bytes: int) -> None:
         place = Position(number, offset)
@@ -115,15 +135,24 @@ class SpoolDirectory:
                 num_bytes=num_bytes,
             )
 
-    def drop_segment(self, number: int) -> None:
-        """Delete a segment whose records are committed; a damaged one is set aside instead, never deleted."""
+    def drop_segment(self, number: int, *, keep_spare: bool = False) -> None:
+        """Delete a segment whose records are committed; a damaged one is set aside instead, never deleted.
+
+        With `keep_spare` its file may become a later segment: what is on the disk already is written faster.
+        """
         path = self.segment_path(number)
-        if not any(place.segment == number for place in self._damaged):
+        if any(place.segment == number for place in self._damaged):
+            aside = self.path.parent / CORRUPT
+            aside.mkdir(exist_ok=True)
+            path.rename(aside / f"{self.path.name}-{path.stem}.corrupt")
+        elif keep_spare and len(self._spares) < _MOST_SPARES:
+            self._spares.append(path.rename(path.with_suffix(".spare")))
+        else:
             path.unlink()
-            return
-        aside = self.path.parent / CORRUPT
-        aside.mkdir(exist_ok=True)
-        path.rename(aside / f"{self.path.name}-{path.stem}.corrupt")
+
+    def take_spare(self) -> Path | None:
+        """A file that was a segment, if there is one."""
+        return self._spares.pop() if self._spares else None
 
     def remove(self) -> None:
         """The directory and all that is committed in it."""

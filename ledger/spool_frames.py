@@ -1,21 +1,24 @@
 """Frames: how a record lies in a segment, so that a torn or flipped byte costs one record and not the file.
 
-marker (4) · kind (1) · call id (16) · length (4) · CRC-32 of all that and the payload (4) · payload. The marker's first
-byte cannot occur in UTF-8, so the next frame after a damaged one is found by looking for it.
+marker (4) · kind (1) · call id (16) · length (4) · CRC-32 of all that and the payload (4) · payload. No payload holds
+the marker, so the next frame after a damaged one is found by looking for it. The CRC begins with the segment's seed:
+what an earlier segment left in a file that is used again is not taken for a frame. END follows the last frame.
 """
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from mmap import mmap
 from uuid import UUID
 
 MARKER = b"\xf5SLP"
+END = b"\0\0\0\0"
 ACCEPTED = b"A"
 FINISHED = b"F"
-_HEADER = struct.Struct(">4sc16sII")
-_CRC_SIZE = 4
+_UNCHECKED = struct.Struct(">4sc16sI")
+_CRC = struct.Struct(">I")
+HEADER_BYTES = _UNCHECKED.size + _CRC.size
 
 Buffer = bytes | mmap
 
@@ -37,18 +40,33 @@ class Gap:
     end: int
 
 
-def encode_frame(kind: bytes, call_id: UUID, payload: bytes) -> bytes:
-    head = _HEADER.pack(MARKER, kind, call_id.bytes, len(payload), 0)[:-_CRC_SIZE]
-    return head + struct.pack(">I", zlib.crc32(payload, zlib.crc32(head))) + payload
+def seed_of(segment: int) -> int:
+    """Where the CRCs of a segment begin."""
+    return zlib.crc32(segment.to_bytes(8, "big"))
 
 
-def scan(buffer: Buffer, start: int, end: int) -> Iterator[Frame | Gap]:
-    """Everything between two offsets, in order, with nothing left out."""
+def frame_head(kind: bytes, call_id: UUID, payload: Sequence[bytes], seed: int = 0) -> bytes:
+    """What stands before a payload, which is given in pieces."""
+    head = _UNCHECKED.pack(MARKER, kind, call_id.bytes, sum(map(len, payload)))
+    checksum = zlib.crc32(head, seed)
+    for piece in payload:
+        checksum = zlib.crc32(piece, checksum)
+    return head + _CRC.pack(checksum)
+
+
+def encode_frame(kind: bytes, call_id: UUID, payload: bytes, seed: int = 0) -> bytes:
+    return frame_head(kind, call_id, [payload], seed) + payload
+
+
+def scan(buffer: Buffer, start: int, end: int, seed: int = 0) -> Iterator[Frame | Gap]:
+    """Everything between two offsets, in order, with nothing left out but what follows END."""
     position = start
     while position < end:
-        found = _frame_at(buffer, position, end)
+        found = frame_at(buffer, position, end, seed)
         if found is None:
-            following = _next_frame(buffer, position + 1, end)
+            following = _next_frame(buffer, position + 1, end, seed)
+            if following == end and buffer[position : position + len(END)] == END[: end - position]:
+                return
             yield Gap(position, following)
             position = following
         else:
@@ -56,23 +74,23 @@ def scan(buffer: Buffer, start: int, end: int) -> Iterator[Frame | Gap]:
             position = found.end
 
 
-def _frame_at(buffer: Buffer, position: int, end: int) -> Frame | None:
-    body = position + _HEADER.size
+def frame_at(buffer: Buffer, position: int, end: int, seed: int = 0) -> Frame | None:
+    body = position + HEADER_BYTES
     if body > end:
         return None
-    head = buffer[position:body]
-    marker, kind, call_id, length, checksum = _HEADER.unpack(head)
+    head = buffer[position : body - _CRC.size]
+    marker, kind, call_id, length = _UNCHECKED.unpack(head)
     if marker != MARKER or body + length > end:
         return None
     payload = bytes(buffer[body : body + length])
-    if zlib.crc32(payload, zlib.crc32(head[:-_CRC_SIZE])) != checksum:
+    if zlib.crc32(payload, zlib.crc32(head, seed)) != _CRC.unpack(buffer[body - _CRC.size : body])[0]:
         return None
     return Frame(kind, UUID(bytes=call_id), payload, position, body + length)
 
 
-def _next_frame(buffer: Buffer, position: int, end: int) -> int:
+def _next_frame(buffer: Buffer, position: int, end: int, seed: int) -> int:
     while (position := buffer.find(MARKER, position, end)) != -1:
-        if _frame_at(buffer, position, end) is not None:
+        if frame_at(buffer, position, end, seed) is not None:
             return position
         position += 1
     return end

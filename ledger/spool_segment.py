@@ -1,32 +1,65 @@
-"""The segment that is being written: only whole frames, also when the disk fills up in the middle of one."""
+"""The segment that is being written: only whole frames, also when the disk fills up in the middle of one.
+
+Its file is as long as it will be before the first byte is written, or was a segment before: then an fsync writes data
+alone and no journal, which halves its time.
+"""
 
 import os
+from collections.abc import Sequence
+from contextlib import suppress
 
 from ledger.durable import sync_path
 from ledger.spool_directory import SpoolDirectory
+from ledger.spool_frames import END
+
+_MOST_PIECES = 512  # of one system call
 
 
 class SegmentWriter:
     """`end` is the offset after the last whole frame. Once `is_broken`, begin another segment."""
 
-    def __init__(self, directory: SpoolDirectory, number: int) -> None:
-        path = directory.segment_path(number)
+    def __init__(self, directory: SpoolDirectory, number: int, num_bytes: int) -> None:
+        """Raises OSError."""
         self.number = number
         self.end = 0
         self.is_broken = False
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        sync_path(directory.path)
-
-    def write(self, frames: bytes) -> None:
-        """All of it or nothing. Raises OSError."""
-        rest = memoryview(frames)
+        path = directory.segment_path(number)
+        spare = directory.take_spare()
+        self._file = os.open(spare or path, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
+            if spare is None:
+                with suppress(OSError):  # it grows as it is written, then
+                    os.posix_fallocate(self._file, 0, num_bytes)
+            else:
+                os.pwrite(self._file, END, 0)
+                spare.rename(path)
+            sync_path(directory.path)
+        except OSError:
+            os.close(self._file)
+            raise
+
+    def write(self, pieces: Sequence[bytes]) -> None:
+        """All of it or nothing. Raises OSError."""
+        end = self.end
+        try:
+            for first in range(0, len(pieces), _MOST_PIECES):
+                end = self._write_some(pieces[first : first + _MOST_PIECES], end)
         except OSError:
             self._cut_back()
             raise
-        self.end += len(frames)
+        self.end = end
+
+    def _write_some(self, pieces: Sequence[bytes], at: int) -> int:
+        """The offset after them; END stands there."""
+        end = at + sum(map(len, pieces))
+        written = os.pwritev(self._file, [*pieces, END], at)
+        if written < end + len(END) - at:
+            rest = memoryview(b"".join([*pieces, END]))[written:]
+            at += written
+            while rest:
+                written = os.pwrite(self._file, rest, at)
+                rest, at = rest[written:], at + written
+        return end
 
     def sync(self) -> None:
         """Raises OSError; what was written may then be on the disk or not, and the file is not trusted again."""
@@ -41,6 +74,6 @@ class SegmentWriter:
 
     def _cut_back(self) -> None:
         try:
-            os.ftruncate(self._file, self.end)
+            os.pwrite(self._file, END, self.end)
         except OSError:
             self.is_broken = True

@@ -12,13 +12,18 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.json import Encoder
+
 ESCAPE = "\x1a"
 _UNSTORABLE = re.compile("[\x00\x1a\ud800-\udfff]")
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
+_encode = Encoder().encode
 _NUMBERS = {f"{ESCAPE}{name}": float(name) for name in ("NaN", "Infinity", "-Infinity")}
 
 
 def to_storable_text(value: str) -> str:
+    if value.isascii() and "\x00" not in value and ESCAPE not in value:
+        return value
     if not _UNSTORABLE.search(value):
         return value
     return _UNSTORABLE.sub(lambda found: f"{ESCAPE}{ord(found.group()):04x}", value)
@@ -87,4 +92,32 @@ def to_name(value: str) -> str:
 
 def to_json(value: Any) -> str | None:
     """A JSON value as the text of a jsonb; None stays SQL's NULL."""
-    return None if value is None else json.dumps(to_storable(value), allow_nan=False)
+    return None if value is None else to_json_bytes(value).decode()
+
+
+def to_json_bytes(value: Any) -> bytes:
+    """The same in UTF-8. Equal values give equal texts."""
+    try:
+        if is_storable(value):
+            return _encode(value)
+    except (UnicodeEncodeError, OverflowError, RecursionError, TypeError):
+        pass  # a lone surrogate, an integer beyond 64 bits, deep nesting: rare, and the long way takes them
+    return json.dumps(to_storable(value), allow_nan=False).encode()
+
+
+def is_storable(value: Any) -> bool:
+    """Whether jsonb holds it as it is, but for lone surrogates, which no encoder takes. Mostly it does."""
+    items = [value]
+    for item in items:  # grows meanwhile
+        kind = type(item)
+        if kind is str:
+            if "\x00" in item or ESCAPE in item:
+                return False
+        elif kind is dict:
+            items += item
+            items += item.values()
+        elif kind is list:
+            items += item
+        elif kind is float and not math.isfinite(item):
+            return False
+    return True

@@ -25,6 +25,15 @@ class Metrics:
         self.commit_failures = counter("slipstream_commit_failures", "Failed attempts to write to Postgres.")
         self.rewards = counter("slipstream_rewards", "Reward posts, by result.", "status")
         self.nudges = counter("slipstream_nudges", "Nudges of the trainer, by result.", "result")
+        self.spool_waiting_bytes = gauge(
+            "slipstream_spool_waiting_bytes", "Bytes of the spool that are not committed to Postgres yet."
+        )
+        self.spool_waiting_records = gauge(
+            "slipstream_spool_waiting_records", "Finished calls that are not committed to Postgres yet."
+        )
+        self.spool_waiting_seconds = gauge(
+            "slipstream_spool_waiting_seconds", "For how long something has waited to be committed."
+        )
         self.inflight = gauge("slipstream_inflight_calls", "Calls that are running.")
         self.replicas = gauge("slipstream_replicas", "Replicas of vLLM, by state.", "state")
         self.live_version = gauge("slipstream_live_version", "The version that new calls get.", "policy")

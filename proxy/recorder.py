@@ -1,25 +1,28 @@
 """The way of a record into the spool, in one thread of its own: the event loop never waits for the disk.
 
 Invariant (I4): `finish` returns when the record is fsynced; all calls that wait at that moment share one fsync.
-Records on their way are tracked, and `drain` waits for them at shutdown.
+The thread is woken once and answers once for all that it finds. `drain` waits for what is on its way.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import structlog
 
+from ledger.codec import UNENCODABLE
 from ledger.errors import SpoolError
 from ledger.records import CallRecord
 from ledger.spool import Spool
 from proxy.metrics import Metrics
 
 log = structlog.get_logger()
-_Waiting = list[tuple[CallRecord, asyncio.Future[None]]]
+_Future = asyncio.Future[None]
+_Entry = tuple[bool, CallRecord, _Future]  # whether the call ended
 _Errors = list[SpoolError | None]
-_UNENCODABLE = (TypeError, ValueError, RecursionError)  # what encode_call raises
+_MOST_TOGETHER = 256
 
 
 class Recorder:
@@ -27,61 +30,67 @@ class Recorder:
         self._spool = spool
         self._metrics = metrics
         self._wake_writer = wake_writer
-        self._accepted: _Waiting = []
-        self._finished: _Waiting = []
-        self._flusher: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1, "spool")
+        self._entries: SimpleQueue[_Entry | None] = SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = Thread(target=self._run, name="spool", daemon=True)
         self.is_well = True  # the last write succeeded
 
-    def accept(self, record: CallRecord) -> asyncio.Future[None]:
+    def accept(self, record: CallRecord) -> _Future:
         """Done once the call will exist whatever happens to this process. Not fsynced. May hold a SpoolError."""
-        return self._queue(self._accepted, record)
+        return self._queue(record, is_end=False)
 
-    def finish(self, record: CallRecord) -> asyncio.Future[None]:
+    def finish(self, record: CallRecord) -> _Future:
         """Done once the record is durable; may hold a SpoolError. Cancelling the wait changes nothing."""
-        return self._queue(self._finished, record)
+        return self._queue(record, is_end=True)
 
-    def _queue(self, waiting: _Waiting, record: CallRecord) -> asyncio.Future[None]:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting.append((record, future))
-        if self._flusher is None:
-            self._flusher = asyncio.create_task(self._flush())
+    def _queue(self, record: CallRecord, *, is_end: bool) -> _Future:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._thread.start()
+        future: _Future = self._loop.create_future()
+        self._entries.put((is_end, record, future))
         return future
 
-    async def _flush(self) -> None:
-        while self._accepted or self._finished:
-            accepted, self._accepted = self._accepted, []
-            await self._write(self._accept_all, accepted)
-            finished, self._finished = self._finished, []
-            await self._write(self._append_all, finished)
-        self._flusher = None
+    async def drain(self) -> None:
+        if self._loop is not None:
+            self._entries.put(None)
+            await asyncio.to_thread(self._thread.join)
+            await asyncio.sleep(0)  # its last answers are in the loop's queue, before us
 
-    async def _write(self, write: Callable[[Sequence[CallRecord]], _Errors], waiting: _Waiting) -> None:
-        if not waiting:
-            return
-        records = [record for record, _ in waiting]
-        errors = await asyncio.get_running_loop().run_in_executor(self._thread, write, records)
-        self.is_well = not any(errors)
-        for (_, future), error in zip(waiting, errors, strict=True):
-            _settle(future, error)
+    def _run(self) -> None:
+        assert self._loop is not None
+        while entries := self._next_entries():
+            begun = [entry for entry in entries if not entry[0]]
+            ended = [entry for entry in entries if entry[0]]
+            errors = [_error_of(self._spool.accept, record) for _, record, _ in begun]
+            if ended:
+                errors += self._append([record for _, record, _ in ended])
+            self.is_well = not any(errors)
+            futures = [future for _, _, future in (*begun, *ended)]
+            self._loop.call_soon_threadsafe(_settle_all, futures, errors)
 
-    def _accept_all(self, records: Sequence[CallRecord]) -> _Errors:
-        return [_error_of(self._spool.accept, record) for record in records]
+    def _next_entries(self) -> list[_Entry]:
+        """What waits, at least one; nothing once all is written that came before the end."""
+        entries: list[_Entry] = []
+        entry = self._entries.get()
+        while entry is not None:
+            entries.append(entry)
+            if len(entries) == _MOST_TOGETHER or self._entries.empty():
+                return entries
+            entry = self._entries.get()
+        if entries:
+            self._entries.put(None)  # the end comes next
+        return entries
 
-    def _append_all(self, records: Sequence[CallRecord]) -> _Errors:
+    def _append(self, records: Sequence[CallRecord]) -> _Errors:
         """Together; if one of them cannot be encoded, one by one, so that no other fails with it."""
         error = _error_of(self._spool.append, records)
         if error is None:
             self._metrics.spooled.inc(len(records))
             self._wake_writer()
-        elif len(records) > 1 and isinstance(error.__cause__, _UNENCODABLE):
-            return [error for record in records for error in self._append_all([record])]
+        elif len(records) > 1 and isinstance(error.__cause__, UNENCODABLE):
+            return [error for record in records for error in self._append([record])]
         return [error] * len(records)
-
-    async def drain(self) -> None:
-        while self._flusher is not None:
-            await asyncio.wait({self._flusher})
-        self._thread.shutdown()
 
 
 def _error_of(write: Callable[..., None], argument: Any) -> SpoolError | None:
@@ -98,11 +107,12 @@ def _error_of(write: Callable[..., None], argument: Any) -> SpoolError | None:
     return None
 
 
-def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
-    if future.done():  # its call was cancelled meanwhile
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)
-        future.exception()  # a call that no longer waits is no unhandled error
+def _settle_all(futures: Sequence[_Future], errors: _Errors) -> None:
+    for future, error in zip(futures, errors, strict=True):
+        if future.done():  # its call was cancelled meanwhile
+            continue
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+            future.exception()  # a call that no longer waits is no unhandled error

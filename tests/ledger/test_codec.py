@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.codec import decode_call, encode_call
+from ledger.codec import UNDECODABLE, call_of, decode_call, decode_held, encode_call
 from ledger.records import CallRecord
+from ledger.spool_frames import MARKER
+from ledger.token_ids import TokenIds
 from ledger.vocabulary import ExchangeStatus, Reason
 from tests.ledger.calls import a_call, a_choice, an_attribution, n_call
 from tests.ledger.test_text import ANY_JSON, ANY_TEXT
@@ -34,22 +36,51 @@ def test_every_field_comes_back() -> None:
     call = n_call(
         2, status=ExchangeStatus.CANCELLED, retry_of=a_call().call_id, untrainable_reason=Reason.EXTERNAL_MODEL,
         started_at=datetime(2026, 1, 2, 3, 4, 5, 678, UTC), seed=1, top_k=3, top_p=0.5, max_tokens=9,
-        first_token_seconds=0.1, total_seconds=0.2, client_name="c", http_status=200, is_streamed=True,
+        first_token_seconds=0.1, total_seconds=0.2, client_name="c", http_status=200, key_id=a_call().call_id, is_streamed=True,
     )  # fmt: skip
     decoded = decode_call(encode_call(call))
     assert decoded == call
+    assert decoded.key_id == call.key_id
     assert {field.name for field in fields(CallRecord)} == set(decoded.__slots__)
     assert isinstance(decoded.status, ExchangeStatus)
     assert isinstance(decoded.untrainable_reason, Reason)
 
 
-def test_fields_of_another_version_do_not_matter() -> None:
-    call = a_call()
-    encoded = encode_call(call).replace(b'{"call_id"', b'{"field_of_a_newer_version":1,"call_id"', 1)
-    assert decode_call(encoded) == call
+@given(st.binary(), st.lists(st.integers(-12, 90)), st.booleans())
+def test_bodies_and_ids_as_text_come_back(raw: bytes, numbers: list[int], is_odd: bool) -> None:
+    call = a_call(
+        raw_request=raw, prompt_key="messages", prompt_ids=TokenIds(b"1,5"), client_name="\ud800" if is_odd else None,
+        request={"numbers": numbers}, choices=[a_choice(prompt_ids=TokenIds(b"7"))],
+    )  # fmt: skip
+    assert decode_call(encode_call(call)) == call
 
 
-@pytest.mark.parametrize("encoded", [b"", b"{}", b"[]", b'"x"', b"\xff", b'{"call_id":1}'])
+@pytest.mark.parametrize("where", ["raw_request", "request"])
+def test_no_payload_looks_like_the_beginning_of_a_frame(where: str) -> None:
+    """In MessagePack these numbers are the bytes of the marker."""
+    value = {"raw_request": b"x" + MARKER, "request": {"x": [-11, 83, 76, 80]}}[where]
+    call = a_call(**{where: value})
+    assert MARKER not in encode_call(call)
+    assert decode_call(encode_call(call)) == call
+
+
+def held_by(encoded: bytes, *, is_json: bool) -> dict[str, Any]:
+    assert encoded.startswith(b"{") == is_json
+    return decode_held(encoded)
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_fields_of_another_version_do_not_matter(is_json: bool) -> None:
+    call = a_call(client_name="\ud800" if is_json else "c", seed=None)
+    held = held_by(encode_call(call), is_json=is_json)
+    del held["seed"]
+    held["attribution"]["field_of_a_newer_version"] = held["choices"][0]["another"] = held["one_more"] = 1
+    assert call_of(held) == call
+
+
+@pytest.mark.parametrize(
+    "encoded", [b"", b"{}", b"[]", b'"x"', b"\xff", b'{"call_id":1}', b"\x01", b"\x01\0\0\0\x01\x80"]
+)
 def test_anything_else_is_refused(encoded: bytes) -> None:
-    with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
+    with pytest.raises(UNDECODABLE):
         decode_call(encoded)
