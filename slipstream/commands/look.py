@@ -32,8 +32,8 @@ STATUS = {
 }
 
 VERSIONS = """
-    SELECT model, is_live, state, parent_version, published_at, adapter_path
-    FROM v1.versions ORDER BY policy, version DESC
+    SELECT project, model, is_live, state, parent_version, published_at, adapter_path
+    FROM v1.versions ORDER BY project, policy, version DESC
 """
 
 
@@ -52,15 +52,15 @@ def ledger_connection() -> Iterator[Connection]:
 
 
 def status(as_json: JsonOption = False) -> None:
-    """What was captured, scored and learned, and which version is live."""
+    """What was captured, scored and learned, and which version of each policy (PROJECT@NAME) is live."""
+    from ledger.policies import read_policies
+
     with ledger_connection() as connection:
         figures: dict[str, Any] = {
             name: connection.execute(text(query)).scalar_one() for name, query in STATUS.items()
         }
-        live = connection.execute(
-            text("SELECT name, base_model, live_version FROM policies ORDER BY name")
-        ).all()
-    policies = {row.name: {"live_version": row.live_version, "base_model": row.base_model} for row in live}
+        live = read_policies(connection)
+    policies = {p.line: {"live_version": p.live_version, "base_model": p.base_model} for p in live}
     if as_json:
         typer.echo(json.dumps({"policies": policies, **{k.replace(" ", "_"): v for k, v in figures.items()}}))
         return

@@ -153,8 +153,9 @@ def greet(home: Home, settings: StackSettings, display: Display) -> None:
         if has_keys
         else "  export OPENAI_API_KEY=any            # no key exists yet: any is accepted, or none",
         "",
-        f"  keys                {look} keys list · {look} keys create"
-        + ("" if has_keys else "         (from the first on, every call needs one)"),
+        f"  who may call        {look} keys list"
+        if has_keys
+        else f"  let only some in    {look} keys create      # from the first key on, every call needs one",
         f'  reward an answer    POST {url}/v1/trajectories/ID/reward  {{"reward": 1}}',
         f"  look into it        {look} status · {look} psql · {look} doctor",
         f"  state and logs      {home.root}",

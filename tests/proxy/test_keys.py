@@ -131,6 +131,21 @@ def test_a_key_in_the_url_never_works_and_is_never_repeated(
             assert "revoke it" in error_of(refused)["message"]
 
 
+def test_anthropics_sdk_reads_the_refusal_in_its_own_shape(closed: RunningProxy, admin_key: str) -> None:
+    body = {"model": "claude", "max_tokens": 4, "messages": MESSAGES}
+    refused = closed.client.post("/v1/messages", json=body, headers={"x-api-key": new_key()})
+    assert refused.status_code == 401
+    assert (refused.json()["type"], refused.json()["error"]["code"]) == ("error", "invalid_api_key")
+    answer = closed.client.post("/v1/messages", json=body, headers={"x-api-key": admin_key})
+    assert answer.status_code != 401
+
+
+def test_options_need_no_key_and_tell_methods_alone(closed: RunningProxy, admin_key: str) -> None:
+    assert closed.client.options("/v1/models").headers["allow"] == "GET, HEAD, OPTIONS"
+    refused = closed.client.options(f"/v1/{admin_key}")
+    assert (refused.status_code, admin_key in refused.text) == (401, False)
+
+
 SCOPES = {
     ("GET", "/v1/models"): {Scope.INFER},
     ("POST", "/v1/chat/completions"): {Scope.INFER},

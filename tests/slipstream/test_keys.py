@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from ledger.errors import KeyRefusedError
 from ledger.keys import create_key, list_keys, new_key, read_keys, revoke_key
+from ledger.policies import ensure_policy
 from ledger.vocabulary import Scope
 from slipstream.cli import app
 from slipstream.local.processes import has_keys
@@ -96,6 +97,19 @@ def test_a_bootstrap_key_that_can_be_guessed_is_refused_unseen(
     refused = run.invoke(app, ["migrate"])
     assert isinstance(refused.exception, KeyRefusedError)
     assert "hunter2" not in str(refused.exception)
+
+
+def test_status_and_versions_tell_projects_apart(run: CliRunner, engine: Engine) -> None:
+    with engine.begin() as connection:
+        for project in ("default", "acme"):
+            ensure_policy(connection, name="default", base_model="b", project=project)
+    status = json.loads(run.invoke(app, ["status", "--json"]).stdout)
+    assert sorted(status["policies"]) == ["acme@default", "default"]
+    versions = json.loads(run.invoke(app, ["versions", "--json"]).stdout)
+    assert [(row["project"], row["model"]) for row in versions] == [
+        ("acme", "default@0"),
+        ("default", "default@0"),
+    ]
 
 
 class Lines:
