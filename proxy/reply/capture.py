@@ -3,7 +3,7 @@
 Invariant (I3): ids and logprobs are the numbers that vLLM wrote, in its order; what it did not write stays None.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ledger.records import ChoiceRecord
@@ -19,7 +19,7 @@ class Capture:
         self.num_choices = num_choices
         self.choices: dict[int, ChoiceCapture] = {}
         self.answered_model: str | None = None
-        self.prompt_ids: list[int] | None = None
+        self.prompt_ids: Sequence[int] | None = None
         self.num_prompt_tokens: int | None = None
         self.error: dict[str, Any] | None = None
         self.is_done = False  # the whole body, or the stream's own last event

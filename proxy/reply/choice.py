@@ -48,6 +48,11 @@ class ChoiceCapture:
         self._raw_logprobs += logprob
         self._raw_logprobs += b","
 
+    def add_tokens(self, ids: list[int], sampling_logprobs: list[float]) -> None:
+        self._add_ids(ids)
+        self.sampling_logprobs = self.sampling_logprobs or []
+        self.sampling_logprobs += sampling_logprobs
+
     def add(self, choice: Json) -> bool:
         """Takes a choice of an event or of a whole reply; True if it holds something that was generated."""
         self._settle()
@@ -107,9 +112,7 @@ class ChoiceCapture:
             json.loads(b"[%b]" % bytes(self._raw_logprobs[:-1])),
         )
         self.text.append(json.loads('"' + self._raw_text.decode("utf-8", "surrogateescape") + '"'))
-        self._add_ids(ids)
-        self.sampling_logprobs = self.sampling_logprobs or []
-        self.sampling_logprobs += logprobs
+        self.add_tokens(ids, logprobs)
         for raw in (self._raw_text, self._raw_ids, self._raw_logprobs):
             raw.clear()
 

@@ -13,6 +13,7 @@ from proxy.reply.capture import Capture
 from proxy.reply.choice import objects
 from proxy.reply.sse import DONE, DONE_EVENT, Event
 from proxy.reply.token_event import TokenEvents
+from proxy.reply.token_spans import cut_prompt_ids, cut_tokens
 from proxy.splice import Edit, Member, cuts, decoded, document, edited, elements, encoded, members
 from proxy.surface.request import Asked
 
@@ -26,6 +27,7 @@ class ChoicesReply:
         *,
         num_choices: int = 1,
         is_streamed: bool = False,
+        is_chat: bool = True,
     ) -> None:
         self.capture = Capture(num_choices)
         self._asked = asked
@@ -33,13 +35,19 @@ class ChoicesReply:
         self._public_model = json.dumps(public_model)
         self._is_streamed = is_streamed
         self._cut_keys = frozenset(_cut_keys(asked))
-        self._token_events = None if asked.logprobs or asked.token_ids else TokenEvents(self.capture)
+        shows_tokens = asked.logprobs or asked.token_ids
+        self._token_events = TokenEvents(self.capture) if is_chat and not shows_tokens else None
 
     def whole(self, raw: bytes) -> bytes:
-        text = decoded(raw)
-        found = document(text)
-        self.capture.add(_body(found))
         self.capture.is_done = True
+        rest, tokens = cut_tokens(raw) if self._token_events else (raw, [])
+        text, found, body = _parsed(self._without_prompt_ids(rest))
+        choices = objects(body.get("choices"))
+        if tokens and len(tokens) != len(choices):  # not as vLLM writes it
+            tokens, (text, found, body) = [], _parsed(self._without_prompt_ids(raw))
+        self.capture.add(body)
+        for choice, (completion_ids, sampling_logprobs) in zip(choices, tokens, strict=False):
+            self.capture.choice(choice.get("index", 0)).add_tokens(completion_ids, sampling_logprobs)
         return encoded(edited(text, self._edits(text, found)))
 
     def event(self, event: Event) -> bytes:
@@ -48,9 +56,7 @@ class ChoicesReply:
         if event.data == DONE:
             self.capture.is_done = True
             return DONE_EVENT
-        text = decoded(event.data)
-        found = document(text)
-        body = _body(found)
+        text, found, body = _parsed(self._without_prompt_ids(event.data))
         self.capture.add(body)
         if not self._asked.usage and "usage" in body and not body.get("choices"):
             return b""
@@ -62,6 +68,14 @@ class ChoicesReply:
         if "choices" not in body and "error" not in body:
             edits.append((found[-1].end, found[-1].end, ',"choices":[]'))
         return event.framed(encoded(edited(text, edits)))
+
+    def _without_prompt_ids(self, raw: bytes) -> bytes:
+        if not self._token_events:
+            return raw
+        rest, ids = cut_prompt_ids(raw)
+        if ids is not None and self.capture.prompt_ids is None:
+            self.capture.prompt_ids, self.capture.num_prompt_tokens = ids, len(ids)
+        return rest
 
     def _edits(self, text: str, found: list[Member]) -> Iterator[Edit]:
         cut_keys = (
@@ -104,5 +118,7 @@ def _is_ours(body: dict[str, Any]) -> bool:
     )
 
 
-def _body(found: list[Member]) -> dict[str, Any]:
-    return {member.key: member.value for member in found}
+def _parsed(raw: bytes) -> tuple[str, list[Member], dict[str, Any]]:
+    text = decoded(raw)
+    found = document(text)
+    return text, found, {member.key: member.value for member in found}

@@ -72,6 +72,7 @@ def new_choices_reply(request: ModelRequest, dispatched_model: str, public_model
         public_model,
         num_choices=request.num_choices,
         is_streamed=request.is_streamed,
+        is_chat=request.prompt_key == "messages",
     )
 
 
