@@ -6,21 +6,19 @@ are inserted instead.
 """
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import isfinite
 from typing import Any
-from uuid import UUID
 
 import psycopg
 from msgspec import json
-from psycopg.adapt import Dumper
-from sqlalchemy import Connection, Engine, Table, TextClause, event, text
+from sqlalchemy import Connection, Table, TextClause, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.exc import DBAPIError
 
+from ledger.sql_text import CELLS
 from ledger.token_ids import TokenIds
 
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
@@ -75,83 +73,18 @@ def _as_text(value: Any) -> Any:
 
 
 def _blocks(rows: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
-    """The rows in COPY's text format, some at a time."""
-    cells: list[bytes] = []
+    """The rows in COPY's text format: small ones together, and a large one without another copy of it."""
+    lines: list[bytes] = []
     num_bytes = 0
     for row in rows:
-        line = [_CELLS[type(value)](value) for value in row.values()]
-        cells += b"\t".join(line), b"\n"
-        num_bytes += len(cells[-2])
+        line = b"\t".join([CELLS[type(value)](value) for value in row.values()])
+        num_bytes += len(line)
+        lines += line, b"\n"
         if num_bytes > _BLOCK_BYTES:
-            yield b"".join(cells)
-            cells, num_bytes = [], 0
-    if cells:
-        yield b"".join(cells)
-
-
-def _escaped(value: bytes) -> bytes:
-    if b"\\" in value:
-        value = value.replace(b"\\", b"\\\\")
-    if b"\n" in value or b"\t" in value or b"\r" in value:
-        value = value.replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
-    return value
-
-
-class _Cells(dict[type[Any], Callable[[Any], bytes]]):
-    """How a value of each type is written; an enum is written as what it is made of."""
-
-    def __missing__(self, kind: type[Any]) -> Callable[[Any], bytes]:
-        self[kind] = next(write for known, write in self.items() if issubclass(kind, known))
-        return self[kind]
-
-
-_CELLS = _Cells(
-    {
-        type(None): lambda _: b"\\N",
-        bytes: _escaped,
-        str: lambda value: _escaped(value.encode()),
-        bool: lambda value: b"t" if value else b"f",
-        int: lambda value: b"%d" % value,
-        float: lambda value: repr(value).encode(),
-        UUID: lambda value: b"%032x" % value.int,
-        datetime: lambda value: value.isoformat().encode(),
-    }
-)
-
-
-class ArrayText(Dumper):
-    """A list parameter as an array's text, its type left to the statement, which says it: psycopg's own way finds
-    out the type of each item, which costs more than all else in a batch.
-    """
-
-    def dump(self, obj: list[Any]) -> bytes:
-        return b"{%b}" % b",".join([_ITEMS[type(item)](item) for item in obj])
-
-
-def use_array_text(engine: Engine) -> None:
-    """For an engine whose statements cast every list."""
-
-    @event.listens_for(engine, "connect")
-    def register(connection: psycopg.Connection[Any], _record: object) -> None:
-        connection.adapters.register_dumper(list, ArrayText)
-
-
-def _quoted(value: str) -> bytes:
-    return b'"%b"' % value.encode().replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-
-
-_ITEMS = _Cells(
-    {
-        type(None): lambda _: b"NULL",
-        str: _quoted,
-        bool: _CELLS[bool],
-        int: _CELLS[int],
-        float: _CELLS[float],
-        UUID: _CELLS[UUID],
-        datetime: lambda value: b'"%b"' % value.isoformat().encode(),
-        bytes: lambda value: b'"\\\\x%b"' % value.hex().encode(),
-    }
-)
+            yield b"".join(lines[:-2])
+            yield line
+            lines, num_bytes = [b"\n"], 0
+    yield b"".join(lines)
 
 
 def integers(values: Sequence[int] | None) -> bytes | None:

@@ -15,7 +15,6 @@ from starlette import types
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Send
 
-from ledger.bulk import use_array_text
 from ledger.database import async_engine, sync_engine
 from ledger.spool import Spool
 from ledger.vocabulary import Scope
@@ -158,7 +157,6 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         spool = Spool.open(settings.spool)
         stack.callback(spool.close)
         writer_engine = sync_engine(url, pool_size=1)
-        use_array_text(writer_engine)
         stack.callback(writer_engine.dispose)
         writer = Writer(spool, settings.spool, writer_engine, metrics, settings.adopt_seconds)
         stack.push_async_callback(asyncio.to_thread, writer.stop, settings.shutdown_seconds)

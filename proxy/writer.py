@@ -17,6 +17,7 @@ from sqlalchemy.exc import IntegrityError, InterfaceError, InternalError, Operat
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from ledger.codec import encode_call
+from ledger.direct import direct
 from ledger.errors import DatabaseUnreachableError, SchemaBehindError
 from ledger.recording import record_calls
 from ledger.records import CallRecord
@@ -153,7 +154,7 @@ class Writer:
 
     def _record(self, records: Sequence[CallRecord]) -> None:
         with self._engine.begin() as connection:
-            record_calls(connection, records)
+            record_calls(direct(connection), records)
 
     def _set_aside(self, record: CallRecord, error: Exception) -> None:
         path = self._root / "rejected" / f"{record.call_id}.json"
