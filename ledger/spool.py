@@ -99,6 +99,11 @@ class Spool:
         since = self._waiting_since
         return 0.0 if since is None else time.monotonic() - since
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether `accept` would only copy into the page cache: nobody writes, and no segment has to be begun."""
+        return not self._mutex.locked() and not self._is_full()
+
     def accept(self, record: CallRecord) -> None:
         """A call began. Not fsynced: after a kill -9 it is recorded as interrupted. Raises SpoolError."""
         payload = call_pieces(record)
@@ -210,9 +215,12 @@ class Spool:
     def _place(self) -> Position:
         return Position(self._writer.number, self._writer.end)
 
+    def _is_full(self) -> bool:
+        return self._writer.is_broken or self._writer.end >= self._segment_bytes
+
     def _rotate_if_full(self) -> None:
         """What later ends will refer to is made durable first."""
-        if not self._writer.is_broken and self._writer.end < self._segment_bytes:
+        if not self._is_full():
             return
         following = SegmentWriter(self._directory, self._writer.number + 1, self._segment_bytes)
         try:
