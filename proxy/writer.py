@@ -13,7 +13,7 @@ from pathlib import Path
 
 import structlog
 from sqlalchemy import Engine
-from sqlalchemy.exc import IntegrityError, InterfaceError, InternalError, OperationalError, ProgrammingError
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from ledger.codec import encode_call
@@ -28,9 +28,7 @@ from proxy.metrics import Metrics
 log = structlog.get_logger()
 _MAX_RECORDS = 200
 _IDLE_SECONDS = 1.0
-_LINGER_SECONDS = (
-    0.1  # calls that end within it are written together: a batch of 20 costs little more than one
-)
+_LINGER_SECONDS = 0.1  # what comes within it is written together: a batch of 20 costs little more than one
 _FIRST_WAIT_SECONDS = 0.1
 _LONGEST_WAIT_SECONDS = 5.0
 _SWITCH_SECONDS = (
@@ -146,15 +144,9 @@ class Writer:
                 self._set_aside(records[0], error)
 
     def _commit(self, records: Sequence[CallRecord]) -> None:
-        try:
-            self._record(records)
-        except IntegrityError:  # such as one that a dying process had on its way: now it is seen
-            self._record(records)
-        self._metrics.committed.inc(len(records))
-
-    def _record(self, records: Sequence[CallRecord]) -> None:
         with self._engine.begin() as connection:
             record_calls(direct(connection), records)
+        self._metrics.committed.inc(len(records))
 
     def _set_aside(self, record: CallRecord, error: Exception) -> None:
         path = self._root / "rejected" / f"{record.call_id}.json"

@@ -74,9 +74,13 @@ def test_i4_the_proxy_serves_while_postgres_is_away_and_catches_up(
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "ledger_unavailable")
         assert refused.headers["retry-after"]
         eventually(lambda: proxy.metric("slipstream_commit_failures_total"))
+        assert proxy.metric("slipstream_spool_waiting_records") == 3
+        assert min(proxy.metric(f"slipstream_spool_waiting_{unit}") for unit in ("bytes", "seconds")) > 0
     finally:
         administrator.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
     proxy.exchanges(3)
+    for unit in ("records", "bytes", "seconds"):
+        eventually(lambda unit=unit: proxy.metric(f"slipstream_spool_waiting_{unit}") == 0)
     eventually(lambda: proxy.client.get("/ready").status_code == 200)
 
 
