@@ -96,5 +96,13 @@ def everything(connection: Connection) -> list[list[tuple[Any, ...]]]:
     return [rows(connection, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]
 
 
+_BEGIN = new_call_id()
+
+
+def later(seconds: float) -> UUID:
+    """A call id so much later than the first one of this run."""
+    return UUID(int=_BEGIN.int + (int(seconds * 1000) << 80))
+
+
 def created_at(call: CallRecord) -> datetime:
     return time_of(call.call_id)
