@@ -15,7 +15,7 @@ from ledger.continuations import Turn, continued, read_turns
 from ledger.drafts import Draft
 from ledger.merging import first_exchanges, leave_groups, lock_groups, name_merged
 from ledger.placing import read_existing
-from ledger.retries import Sending, duplicates, link
+from ledger.retries import Sending, chain_before, duplicates, link
 from ledger.sendings import Family, read_families
 from ledger.union import Member, unite
 from ledger.vocabulary import IdentifiedBy, Reason
@@ -90,9 +90,10 @@ def _link_family(family: Family, placed: dict[UUID, UUID], closed: set[UUID], li
     repeats = link(known, new, family.links())
     by_id = {sending.call_id: sending for sending in known + new}
     not_samples = duplicates(by_id.values(), repeats)
-    for later, earlier in repeats.items():
-        if later in by_id and earlier in by_id:
-            _link_pair(by_id[earlier], by_id[later], links)
+    for later in repeats.keys() & by_id.keys():
+        chain = [by_id[id_] for id_ in chain_before(later, repeats) if id_ in by_id]
+        if chain:
+            _link_to(chain, by_id[later], links)
     for call_id in not_samples:
         for exchange in by_id[call_id].exchanges:
             if exchange.is_trainable:
@@ -100,15 +101,22 @@ def _link_family(family: Family, placed: dict[UUID, UUID], closed: set[UUID], li
                 links.aside.add(exchange.trajectory_id)
 
 
-def _link_pair(earlier: Sending, later: Sending, links: Links) -> None:
-    """Choice k repeats choice k, or the first where the earlier call broke off before it had so many."""
-    offset = later.call_id.int - earlier.call_id.int
-    of = {exchange.exchange_id.int: exchange for exchange in earlier.exchanges}
+def _link_to(chain: Sequence[Sending], later: Sending, links: Links) -> None:
+    """Choice k repeats choice k of the call just before it (the first, where that broke off before it had so many).
+
+    It stands in the trajectory of the latest choice k before it.
+    """
     for exchange in later.exchanges:
-        same = of.get(exchange.exchange_id.int - offset)
-        links.retry_of[exchange.exchange_id] = (same or earlier.exchanges[0]).exchange_id
+        choice = exchange.exchange_id.int - later.call_id.int
+        same = [one for sending in chain if (one := sending.choice(choice))]
+        links.retry_of[exchange.exchange_id] = (
+            chain[-1].choice(choice) or chain[-1].exchanges[0]
+        ).exchange_id
         if same and exchange.is_untagged:
-            pair = (same.trajectory_id, same.exchange_id), (exchange.trajectory_id, exchange.exchange_id)
+            pair = (
+                (same[-1].trajectory_id, same[-1].exchange_id),
+                (exchange.trajectory_id, exchange.exchange_id),
+            )
             links.pairs.append(pair)
 
 

@@ -32,6 +32,10 @@ class Sending:
     is_taken: bool  # a step trained from it, or is about to
     exchanges: tuple[SentExchange, ...]
 
+    def choice(self, index: int) -> SentExchange | None:
+        wanted = UUID(int=self.call_id.int + index)
+        return next((one for one in self.exchanges if one.exchange_id == wanted), None)
+
 
 def link(known: Iterable[Sending], new: Iterable[Sending], before: Mapping[UUID, UUID]) -> dict[UUID, UUID]:
     """Call -> the call that it repeats, for a family: `before`, with the new ones put where they belong.
@@ -96,16 +100,18 @@ def duplicates(sendings: Iterable[Sending], links: Mapping[UUID, UUID]) -> set[U
     repeated = set(links.values())
     found: set[UUID] = set()
     for last in by_id.keys() - repeated:
-        chain = [by_id[id_] for id_ in _chain(last, links) if id_ in by_id]
+        chain = [by_id[id_] for id_ in [*chain_before(last, links), last] if id_ in by_id]
         kept = _sample_of(chain)
         found |= {one.call_id for one in chain if kept and one is not kept and not one.is_taken}
     return found
 
 
-def _chain(last: UUID, links: Mapping[UUID, UUID]) -> list[UUID]:
-    chain = [last]
-    while chain[-1] in links:
-        chain.append(links[chain[-1]])
+def chain_before(call_id: UUID, links: Mapping[UUID, UUID]) -> list[UUID]:
+    """The calls that it repeats, first to last."""
+    chain: list[UUID] = []
+    while call_id in links:
+        call_id = links[call_id]
+        chain.append(call_id)
     return chain[::-1]
 
 
