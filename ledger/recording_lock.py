@@ -17,7 +17,7 @@ from ledger.vocabulary import IdentifiedBy
 
 _SHARED = text("SELECT pg_advisory_xact_lock_shared(hashtextextended(:name, 0))")
 _ALONE = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
-_IS_AWAITED = text("""
+IS_AWAITED = text("""
     SELECT EXISTS (
         SELECT FROM unnest(CAST(:bodies AS bytea[])) AS sent (body)
         CROSS JOIN LATERAL (
@@ -34,9 +34,12 @@ _IS_AWAITED = text("""
     ) OR EXISTS (
         SELECT FROM trajectories WHERE id = ANY (CAST(:begun AS uuid[])) AND identified_by = 'conversation'
     ) OR EXISTS (
-        SELECT FROM unnest(CAST(:gone_on_with AS uuid[])) AS trajectory (id)
+        SELECT FROM unnest(CAST(:projects AS uuid[]), CAST(:gone_on_with AS uuid[])) AS trajectory (project_id, id)
         WHERE NOT EXISTS (SELECT FROM trajectories AS t WHERE t.id = trajectory.id)
-            AND NOT EXISTS (SELECT FROM trajectory_names AS n WHERE n.name = CAST(trajectory.id AS text))
+            AND NOT EXISTS (
+                SELECT FROM trajectory_names AS n
+                WHERE n.project_id = trajectory.project_id AND n.name = CAST(trajectory.id AS text)
+            )
     )
 """)
 
@@ -67,17 +70,20 @@ def _lock(connection: Connection, statement: object, project_ids: Iterable[UUID]
 def _is_awaited(connection: Connection, drafts: Sequence[Draft]) -> bool:
     """Whether something recorded waits for one of these, or one of these begins a trajectory out of its order."""
     begun = {draft.wanted_trajectory_id for draft in drafts if not _goes_on(draft)}
+    gone_on_with = {draft.wanted_trajectory_id: draft.project_id for draft in drafts if _goes_on(draft)}
+    missing = sorted(gone_on_with.keys() - begun)
     first, last = time_of(drafts[0].id), time_of(drafts[-1].id)
     return bool(
         connection.scalar(
-            _IS_AWAITED,
+            IS_AWAITED,
             {
                 "bodies": list({draft.request_sha256 for draft in drafts if draft.request_sha256}),
                 "first_id": first_id_at(first),
                 "last_id": UUID(int=first_id_at(last).int + (WINDOW_SECONDS * 1000 + 1 << 80)),
                 "answered": list({d.conversation_sha256 for d in drafts if d.conversation_sha256}),
                 "begun": list(begun),
-                "gone_on_with": list({d.wanted_trajectory_id for d in drafts if _goes_on(d)} - begun),
+                "projects": [gone_on_with[id_] for id_ in missing],
+                "gone_on_with": missing,
             },
         )
     )
