@@ -63,6 +63,10 @@ class Turns:
     answered: Mapping[UUID, list[Turn]]
     awaiting: Mapping[UUID, list[Turn]]
 
+    def trajectory_ids(self) -> set[UUID]:
+        found = [*self.answered.values(), *self.awaiting.values()]
+        return {turn.trajectory_id for turns in found for turn in turns}
+
 
 def read_turns(connection: Connection, drafts: Sequence[Draft]) -> Turns:
     looking = [(draft, draft.continues_sha256) for draft in drafts if draft.is_looking]

@@ -49,23 +49,15 @@ class Links:
 class Linked:
     drafts: list[Draft]
     placed: dict[UUID, UUID]
-    merged: dict[UUID, UUID] = field(
-        default_factory=dict
-    )  # recorded trajectories that become part of another
+    merged: dict[UUID, UUID] = field(default_factory=dict)  # recorded ones that become part of another
     left_groups: list[UUID] = field(default_factory=list)
 
 
 def link_calls(connection: Connection, drafts: Sequence[Draft], placed: Mapping[UUID, UUID]) -> Linked:
     """The drafts as they are to be written; what they change of recorded rows is written, but for `merged`."""
     families, turns = read_families(connection, drafts), read_turns(connection, drafts)
-    seen = set(placed.values())
+    seen = set(placed.values()) | turns.trajectory_ids()
     seen |= {row.trajectory_id for family in families for row in family.rows}
-    seen |= {
-        turn.trajectory_id
-        for of in (turns.answered, turns.awaiting)
-        for found in of.values()
-        for turn in found
-    }
     closed = lock_groups(connection, sorted(seen))
     links = Links()
     for family in families:
@@ -86,7 +78,8 @@ def link_calls(connection: Connection, drafts: Sequence[Draft], placed: Mapping[
 
 
 def _link_family(family: Family, placed: dict[UUID, UUID], closed: set[UUID], links: Links) -> None:
-    known, new = family.known(closed), family.new(placed)
+    known = family.known(closed)
+    new = [one for one in family.new(placed) if one.call_id not in {one.call_id for one in known}]
     repeats = link(known, new, family.links())
     by_id = {sending.call_id: sending for sending in known + new}
     not_samples = duplicates(by_id.values(), repeats)

@@ -44,8 +44,11 @@ _MOVE = [
     text(
         f"UPDATE {table} AS x SET trajectory_id = merged.into_id FROM {_PAIRS} WHERE x.trajectory_id = merged.id"  # noqa: S608 - names of our own tables
     )
-    for table in ("exchanges", "reward_events", "trajectory_names")
+    for table in ("exchanges", "reward_events")
 ]
+_NAMES = text(f"""
+    UPDATE trajectory_names AS n SET trajectory_id = merged.into_id FROM {_PAIRS} WHERE n.trajectory_id = merged.id
+""")  # noqa: S608 - constants
 _INHERIT = text(f"""
     UPDATE trajectories AS t SET group_id = merged.group_id
     FROM (
@@ -78,7 +81,10 @@ def leave_groups(connection: Connection, ids: Iterable[UUID], *, is_forced: bool
 
 
 def name_merged(connection: Connection, project_of: Mapping[UUID, UUID], into: Mapping[UUID, UUID]) -> None:
-    """The ids that were given out stay valid, as names."""
+    """The ids that were given out stay valid, as names, and the names that callers gave them."""
+    if not into:
+        return
+    connection.execute(_NAMES, {"ids": sorted(into), "into": [into[id_] for id_ in sorted(into)]})
     rows = [
         {"project_id": project_of[id_], "name": str(id_), "trajectory_id": into[id_]} for id_ in sorted(into)
     ]

@@ -104,5 +104,13 @@ def later(seconds: float) -> UUID:
     return UUID(int=_BEGIN.int + (int(seconds * 1000) << 80))
 
 
+SENT = {"key_id": UUID(int=7), "request_sha256": "ab" * 32, "is_delivered": False}
+
+
+def sent(seconds: float = 0, num_retries: int = 0, **changes: Any) -> CallRecord:
+    """The same body with the same key, sent so many seconds after the first."""
+    return a_call(call_id=later(seconds), num_retries=num_retries, **(SENT | changes))
+
+
 def created_at(call: CallRecord) -> datetime:
     return time_of(call.call_id)

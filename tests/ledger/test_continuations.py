@@ -196,15 +196,17 @@ def test_a_claimed_talk_keeps_its_trajectory_and_its_beginning_joins_it(connecti
     """I6."""
     a_policy(connection)
     first, second = talk(2)
+    first = replace(first, attribution=replace(first.attribution, external_id="run", identified_by="header"))
     record_calls(connection, [second])
     connection.execute(text("UPDATE groups SET state = 'claimed'"))
     record_calls(connection, [first])
     assert set(trajectories_of(connection)) == {second.attribution.trajectory_id}
     assert rows(connection, "SELECT count(*) FROM trajectories JOIN groups g ON g.id = group_id") == [(1,)]
-    post_reward(connection, "default", RewardPost(str(first.attribution.trajectory_id), value=1.0))
+    for name in ("run", str(first.attribution.trajectory_id)):
+        post_reward(connection, "default", RewardPost(name, value=1.0, source=name))
     assert rows(connection, "SELECT trajectory_id FROM v1.rewards WHERE is_counted") == [
-        (second.attribution.trajectory_id,)
-    ]
+        (second.attribution.trajectory_id,), (second.attribution.trajectory_id,),
+    ]  # fmt: skip
 
 
 def test_the_other_choices_of_a_turn_begin_their_own_trajectories(connection: Connection) -> None:

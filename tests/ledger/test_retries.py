@@ -1,28 +1,20 @@
 """B080: an SDK's retry is linked to the call that it repeats, and never a second sample."""
 
-import itertools
-import random
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, text
 
 from ledger.identifiers import choice_id
 from ledger.recording import record_calls
-from ledger.records import CallRecord
-from ledger.retries import Sending, duplicates, link
 from ledger.rewards import RewardPost, post_reward
 from ledger.targets import resolve
 from ledger.vocabulary import ExchangeStatus
-from tests.ledger.calls import a_call, a_policy, an_attribution, everything, later, n_call, rows
+from tests.ledger.calls import a_call, a_policy, an_attribution, later, n_call, rows, sent
 from tests.ledger.together import run_all
 
-BODY = "ab" * 32
-KEY = UUID(int=7)
 STATE = """
     SELECT e.id, e.retry_of, e.is_trainable, e.untrainable_reason, e.trajectory_id
     FROM exchanges AS e ORDER BY e.id
@@ -30,11 +22,6 @@ STATE = """
 MEMBERS = """
     SELECT g.key, g.size, t.id FROM groups AS g LEFT JOIN trajectories AS t ON t.group_id = g.id ORDER BY 1, 3
 """
-
-
-def sent(seconds: float = 0, num_retries: int = 0, **changes: Any) -> CallRecord:
-    given_: dict[str, Any] = {"key_id": KEY, "request_sha256": BODY, "is_delivered": False}
-    return a_call(call_id=later(seconds), num_retries=num_retries, **(given_ | changes))
 
 
 def chosen(connection: Connection) -> list[UUID]:
@@ -116,8 +103,12 @@ def test_a_group_never_holds_both(
 ) -> None:
     a_policy(connection)
     calls = [
-        replace(
-            n_call(n, external_id=name, group=group), call_id=later(k), num_retries=k, request_sha256=BODY
+        sent(
+            k,
+            k,
+            num_choices=n,
+            choices=n_call(n).choices,
+            attribution=an_attribution(external_id=name, group_key=group),
         )
         for k, name in enumerate(names)
     ]
@@ -163,7 +154,7 @@ def test_a_retry_that_a_step_took_before_its_call_was_recorded_stays(connection:
 def test_a_broken_off_call_is_repeated_by_all_choices_of_its_retry(connection: Connection) -> None:
     a_policy(connection)
     first = sent(status=ExchangeStatus.FAILED, choices=[], num_choices=3)
-    second = replace(n_call(3), call_id=later(1), num_retries=1, request_sha256=BODY, key_id=KEY)
+    second = sent(1, 1, num_choices=3, choices=n_call(3).choices)
     record_calls(connection, [first])
     record_calls(connection, [second])
     assert [row[1] for row in rows(connection, STATE)] == [None] + [first.call_id] * 3
@@ -216,101 +207,3 @@ def test_a_reward_on_its_way_is_not_left_behind(engine: Engine) -> None:
 def _commit_soon(connection: Connection) -> None:
     connection.execute(text("SELECT pg_sleep(0.3)"))
     connection.commit()
-
-
-TRIES = [
-    sent(),
-    sent(1, 1, status=ExchangeStatus.FAILED, choices=[]),
-    sent(3, 2),
-    sent(0.5, request_sha256="cd" * 32),
-]
-COMPARED = """
-    SELECT id, trajectory_id, retry_of, is_trainable, untrainable_reason, identified_by FROM exchanges ORDER BY 1
-"""
-
-
-def outcome(connection: Connection) -> list[Any]:
-    """All but the ids of groups, which are made when they are needed."""
-    return [
-        rows(connection, COMPARED),
-        rows(connection, "SELECT t.id, t.identified_by, g.kind, g.key, g.size FROM trajectories t LEFT JOIN groups g ON g.id = t.group_id ORDER BY 1"),
-        rows(connection, "SELECT kind, key, sequence, size FROM groups ORDER BY 1, 2, 3"),
-        rows(connection, "SELECT name, trajectory_id FROM trajectory_names ORDER BY 1"),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("n", [1, 2])
-def test_any_order_and_any_batches_give_the_same_rows(connection: Connection, n: int) -> None:
-    """I4: original, retry, third retry and an unrelated call; each order, cut everywhere, twice over."""
-    a_policy(connection)
-    connection.commit()
-    tries = [replace(c, num_choices=n, choices=n_call(n).choices if c.choices else []) for c in TRIES]
-    found = []
-    for order in itertools.permutations(tries):
-        for cuts in ([], [1], [2], [1, 3], [1, 2, 3]):
-            with connection.begin():
-                for start, end in itertools.pairwise([0, *cuts, len(order)]):
-                    record_calls(connection, order[start:end])
-                once = everything(connection)
-                record_calls(connection, order)
-                record_calls(connection, order[::-1])
-                assert everything(connection) == once
-                found.append(outcome(connection))
-                connection.get_transaction().rollback()  # type: ignore[union-attr]
-    assert all(one == found[0] for one in found)
-
-
-def test_two_recorders_in_any_order_at_once(engine: Engine) -> None:
-    """I4: the same families, recorded by two connections at once, cut and ordered differently."""
-    with engine.begin() as connection:
-        a_policy(connection)
-    families = [
-        [sent(n / 100 + s, k, request_sha256=f"{n:064x}") for k, s in enumerate((0, 1, 3))] for n in range(12)
-    ]
-    calls = [call for family in families for call in family] + [a_call() for _ in range(12)]
-
-    def recorder(seed: int) -> None:
-        mine = random.Random(seed).sample(calls, len(calls))
-        for start in range(0, len(mine), 5):
-            with engine.begin() as connection:
-                record_calls(connection, mine[start : start + 5])
-
-    run_all([lambda seed=seed: recorder(seed) for seed in range(2)])
-    with engine.connect() as connection:
-        wanted = {family[2].call_id for family in families} | {call.call_id for call in calls[36:]}
-        assert set(chosen(connection)) == wanted
-        found = {row[0]: row[4] for row in rows(connection, STATE)}
-        for family in families:
-            assert {found[call.call_id] for call in family} == {family[0].attribution.trajectory_id}
-
-
-def sending(position: int, count: int, is_completed: bool) -> Sending:
-    return Sending(later(position), count, is_completed, False, False, ())
-
-
-@settings(max_examples=200)
-@given(
-    st.lists(st.integers(0, 3), min_size=1, max_size=4),
-    st.lists(st.booleans(), min_size=12, max_size=12),
-    st.randoms(),
-)
-def test_each_request_is_one_sample_however_its_sendings_come(
-    lengths: list[int], completed: list[bool], order: random.Random
-) -> None:
-    """Requests of the same body, one after the other, each with its retries: one sample each, if one was answered."""
-    position = itertools.count()
-    answers = iter(completed * 2)
-    requests = [[sending(next(position), k, next(answers)) for k in range(n + 1)] for n in lengths]
-    everyone = [one for request in requests for one in request]
-    links: dict[UUID, UUID] = {}
-    known: list[Sending] = []
-    for one in order.sample(everyone, len(everyone)):
-        links = link(known, [one], links)
-        known.append(one)
-    assert len(set(links.values())) == len(links), "a call is repeated once"
-    assert all(earlier < one for one, earlier in links.items())
-    ends = duplicates(everyone, links)
-    samples = [one for one in everyone if one.is_completed and one.call_id not in ends]
-    assert len(samples) <= len([one for one in everyone if one.call_id not in links])
-    if len(requests) == 1:
-        assert samples == [one for one in everyone if one.is_completed][-1:]
