@@ -2,7 +2,8 @@
 
 A reward for an unknown target, so that unknown means not recorded (I5); a batch with a retry, or with a turn of a
 conversation that the proxy could not place, because what it repeats or goes on with may be on its way; and a batch
-with a call that such a one waits for.
+with a call that such a one waits for. A conversation that others wait for in vain is nobody's answer (the examples of
+a few-shot prompt): those calls share the lock.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,6 +33,14 @@ IS_AWAITED = text("""
             WHERE e.continues_sha256 = answered.conversation AND e.identified_by = 'new' LIMIT 1
         ) AS turn
     ) OR EXISTS (
+        SELECT FROM unnest(CAST(:looked_for AS bytea[])) AS looked_for (conversation)
+        WHERE EXISTS (SELECT FROM exchanges AS e WHERE e.conversation_sha256 = looked_for.conversation)
+            OR NOT EXISTS (
+                SELECT FROM exchanges AS e
+                WHERE e.continues_sha256 = looked_for.conversation AND e.identified_by = 'new'
+                    AND e.created_at < now() - interval '1 minute'
+            )
+    ) OR EXISTS (
         SELECT FROM trajectories WHERE id = ANY (CAST(:begun AS uuid[])) AND identified_by = 'conversation'
     ) OR EXISTS (
         SELECT FROM unnest(CAST(:projects AS uuid[]), CAST(:gone_on_with AS uuid[])) AS trajectory (project_id, id)
@@ -47,7 +56,7 @@ IS_AWAITED = text("""
 def lock_recording(connection: Connection, drafts: Sequence[Draft]) -> bool:
     """Taken by a recorder before it writes anything. True: it is alone in the projects of these drafts."""
     projects = {draft.policy.project_id for draft in drafts}
-    if not any(draft.num_retries or draft.is_looking for draft in drafts):
+    if not any(draft.num_retries for draft in drafts) and not _looked_for(drafts) & _answered(drafts):
         with connection.begin_nested() as attempt:
             _lock(connection, _SHARED, projects)
             if not _is_awaited(connection, drafts):
@@ -80,7 +89,8 @@ def _is_awaited(connection: Connection, drafts: Sequence[Draft]) -> bool:
                 "bodies": list({draft.request_sha256 for draft in drafts if draft.request_sha256}),
                 "first_id": first_id_at(first),
                 "last_id": UUID(int=first_id_at(last).int + (WINDOW_SECONDS * 1000 + 1 << 80)),
-                "answered": list({d.conversation_sha256 for d in drafts if d.conversation_sha256}),
+                "answered": list(_answered(drafts)),
+                "looked_for": list(_looked_for(drafts)),
                 "begun": list(begun),
                 "projects": [gone_on_with[id_] for id_ in missing],
                 "gone_on_with": missing,
@@ -91,3 +101,11 @@ def _is_awaited(connection: Connection, drafts: Sequence[Draft]) -> bool:
 
 def _goes_on(draft: Draft) -> bool:
     return draft.identified_by is IdentifiedBy.CONVERSATION and not draft.choice.index
+
+
+def _answered(drafts: Sequence[Draft]) -> set[bytes]:
+    return {draft.conversation_sha256 for draft in drafts if draft.conversation_sha256}
+
+
+def _looked_for(drafts: Sequence[Draft]) -> set[bytes]:
+    return {digest for draft in drafts if draft.is_looking and (digest := draft.continues_sha256)}

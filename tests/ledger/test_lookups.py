@@ -26,7 +26,7 @@ FAMILY = {
 }  # fmt: skip
 TURN = {"digests": [DIGEST], "ids": [later(60)]}
 AWAITED = {
-    "bodies": [DIGEST], "first_id": later(-900), "last_id": later(900), "answered": [DIGEST],
+    "bodies": [DIGEST], "first_id": later(-900), "last_id": later(900), "answered": [DIGEST], "looked_for": [DIGEST],
     "begun": [UUID(int=1)], "gone_on_with": [UUID(int=2)],
 }  # fmt: skip
 
@@ -38,7 +38,11 @@ AWAITED = {
         (sendings.FAMILY, FAMILY, ["request_sha256_id_idx"]),
         (continuations.ANSWERED, TURN, ["conversation_sha256_id_idx", "trajectory_id_id_idx"]),
         (continuations.AWAITING, TURN, ["continues_sha256_id_idx", "trajectory_id_id_idx"]),
-        (recording_lock.IS_AWAITED.text, AWAITED, ["request_sha256_id_idx", "continues_sha256_id_idx"]),
+        (
+            recording_lock.IS_AWAITED.text,
+            AWAITED,
+            ["request_sha256_id_idx", "continues_sha256_id_idx", "conversation_sha256"],
+        ),
     ],
     ids=["retried", "family", "answered", "awaiting", "awaited"],
 )
