@@ -242,7 +242,7 @@ exchanges = Table(
     Column(
         "identified_by",
         Text,
-        comment="How its trajectory was found: path, header, metadata, conversation or new; NULL = before 0002.",
+        comment="How its trajectory was found: path, header, metadata, conversation or new; NULL = before 0003.",
     ),
     Column(
         "conversation_sha256",

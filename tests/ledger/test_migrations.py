@@ -117,7 +117,7 @@ def test_rows_of_an_older_schema_survive_the_way_up_down_and_up(empty_database_u
     """Rows of this month and of the DEFAULT partition; the new columns hold what is known of them: nothing."""
     migrate(empty_database_url, "0001")
     write(empty_database_url, OLD_ROWS)
-    for revision in ("head", "0001", "head"):
+    for revision in ("head", "0002", "head"):
         migrate(empty_database_url, revision)
         assert read(empty_database_url, LEFT) == [[(2000, 2000)]]
     new = text("SELECT DISTINCT num_retries, prompt_index, key_id, identified_by FROM v1.exchanges")
@@ -134,7 +134,7 @@ def test_a_migration_that_broke_off_is_started_again(empty_database_url: str) ->
     migrate(empty_database_url)
     write(
         empty_database_url,
-        "UPDATE alembic_version SET version_num = '0001'",
+        "UPDATE alembic_version SET version_num = '0002'",
         "DROP INDEX ix_exchanges_awaiting",
         "CREATE INDEX exchanges_default_awaiting_idx ON exchanges_default (continues_sha256)",
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'exchanges_default_awaiting_idx'::regclass",

@@ -3,7 +3,7 @@
 Safe on big tables: the first part reads no row; then each partition is checked and indexed without holding up a
 writer. Every part may be repeated, so a migration that was broken off in the middle is simply started again.
 
-Revision ID: 0002
+Revision ID: 0003
 """
 
 from pathlib import Path
@@ -11,8 +11,8 @@ from pathlib import Path
 from alembic import op
 from sqlalchemy import text
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 branch_labels = None
 depends_on = None
 
@@ -44,7 +44,7 @@ def _read(name: str) -> str:
 
 
 def upgrade() -> None:
-    _run(_read("0002_traffic.sql"))
+    _run(_read("0003_traffic.sql"))
     for name, definition in _INDEXES.items():
         _run(f"CREATE INDEX IF NOT EXISTS ix_exchanges_{name} ON ONLY exchanges {definition}")
     with op.get_context().autocommit_block():

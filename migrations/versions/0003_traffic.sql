@@ -16,7 +16,7 @@ ALTER TABLE exchanges ADD CONSTRAINT ck_exchanges_identified_by_known
 COMMENT ON COLUMN exchanges.key_id IS 'The API key that asked; NULL = none was needed.';
 COMMENT ON COLUMN exchanges.request_sha256 IS 'Digest of the request''s body as it arrived.';
 COMMENT ON COLUMN exchanges.num_retries IS 'x-stainless-retry-count: above 0, the SDK says that it repeats an earlier call.';
-COMMENT ON COLUMN exchanges.identified_by IS 'How its trajectory was found: path, header, metadata, conversation or new; NULL = before 0002.';
+COMMENT ON COLUMN exchanges.identified_by IS 'How its trajectory was found: path, header, metadata, conversation or new; NULL = before 0003.';
 COMMENT ON COLUMN exchanges.conversation_sha256 IS 'Digest of its messages and its answer, as the next turn would repeat them.';
 COMMENT ON COLUMN exchanges.continues_sha256 IS 'The conversation that it goes on with, where that was looked for when it was recorded.';
 COMMENT ON COLUMN exchanges.prompt_index IS 'Which prompt of its call it answers (legacy completions take several).';
@@ -38,7 +38,7 @@ FROM public.exchanges AS e
 JOIN public.projects AS p ON p.id = e.project_id
 JOIN public.policies AS policy ON policy.id = e.policy_id;
 
-COMMENT ON COLUMN v1.exchanges.identified_by IS 'How its trajectory was found: path, header, metadata, conversation or new; NULL = before 0002.';
+COMMENT ON COLUMN v1.exchanges.identified_by IS 'How its trajectory was found: path, header, metadata, conversation or new; NULL = before 0003.';
 COMMENT ON COLUMN v1.exchanges.key_id IS 'The API key that asked; NULL = none was needed.';
 COMMENT ON COLUMN v1.exchanges.request_sha256 IS 'Digest of the request''s body as it arrived.';
 COMMENT ON COLUMN v1.exchanges.num_retries IS 'x-stainless-retry-count: above 0, the SDK says that it repeats an earlier call.';
