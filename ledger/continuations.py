@@ -90,7 +90,7 @@ def _read(connection: Connection, query: str, wanted: Sequence[tuple[Draft, Any]
 def continued(drafts: Sequence[Draft], placed: Mapping[UUID, UUID], turns: Turns) -> list[tuple[Turn, Turn]]:
     """(the turn answered, the turn that goes on with it), for what this batch brings together. Drafts in id order."""
     open_turns = _OpenTurns(drafts, placed)
-    answered: dict[tuple[UUID, bytes], list[Turn]] = defaultdict(list)
+    answered: dict[tuple[UUID, str], list[Turn]] = defaultdict(list)
     for draft in drafts:
         turn = Turn(draft.id, placed[draft.id], draft.is_turn)
         if draft.is_looking and draft.continues_sha256:

@@ -32,7 +32,7 @@ class Draft:
         return self.policy.project_id
 
     @property
-    def prompt_ids(self) -> list[int] | None:
+    def prompt_ids(self) -> Sequence[int] | None:
         return prompt_of(self.call, self.choice)
 
     @property
@@ -50,15 +50,15 @@ class Draft:
         return self.call.num_retries if self.call.request_sha256 else 0
 
     @property
-    def request_sha256(self) -> bytes | None:
+    def request_sha256(self) -> str | None:
         return _digest(self.call.request_sha256)
 
     @property
-    def conversation_sha256(self) -> bytes | None:
+    def conversation_sha256(self) -> str | None:
         return _digest(self.choice.conversation_sha256)
 
     @property
-    def continues_sha256(self) -> bytes | None:
+    def continues_sha256(self) -> str | None:
         """A conversation has one next turn: the first choice. The others begin trajectories of their own."""
         return None if self.choice.index else _digest(self.call.attribution.continues_sha256)
 
@@ -73,8 +73,9 @@ class Draft:
         return self.call.status is ExchangeStatus.COMPLETED and self.call.attribution.turn_type == "main"
 
 
-def _digest(text: str | None) -> bytes | None:
-    return bytes.fromhex(text) if text else None
+def _digest(text: str | None) -> str | None:
+    """Hex as Postgres writes a bytea."""
+    return f"\\x{text}" if text else None
 
 
 def drafts_of(calls: Sequence[CallRecord], policies: Sequence[Policy]) -> list[Draft]:

@@ -103,9 +103,9 @@ def _goes_on(draft: Draft) -> bool:
     return draft.identified_by is IdentifiedBy.CONVERSATION and not draft.choice.index
 
 
-def _answered(drafts: Sequence[Draft]) -> set[bytes]:
+def _answered(drafts: Sequence[Draft]) -> set[str]:
     return {draft.conversation_sha256 for draft in drafts if draft.conversation_sha256}
 
 
-def _looked_for(drafts: Sequence[Draft]) -> set[bytes]:
+def _looked_for(drafts: Sequence[Draft]) -> set[str]:
     return {digest for draft in drafts if draft.is_looking and (digest := draft.continues_sha256)}

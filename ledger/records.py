@@ -104,6 +104,6 @@ class CallRecord:
     prompt_key: str | None = None  # the member of the body that `messages` are, such as "messages" or "input"
 
 
-def prompt_of(call: CallRecord, choice: ChoiceRecord) -> list[int] | None:
+def prompt_of(call: CallRecord, choice: ChoiceRecord) -> Sequence[int] | None:
     """The prompt that a choice answers: its own where the call had several."""
     return call.prompt_ids if choice.prompt_ids is None else choice.prompt_ids

@@ -43,7 +43,7 @@ FAMILY = f"""
     ) AS sent
 """  # noqa: S608 - constants
 
-FamilyKey = tuple[UUID, UUID | None, str, bytes]  # project, API key, endpoint, body
+FamilyKey = tuple[UUID, UUID | None, str, str]  # project, API key, endpoint, body
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ def call_of(exchange_id: UUID) -> UUID:
 
 def _key(draft: Draft) -> FamilyKey:
     call = draft.call
-    return draft.project_id, call.key_id, to_storable_text(call.endpoint), draft.request_sha256 or b""
+    return draft.project_id, call.key_id, to_storable_text(call.endpoint), draft.request_sha256 or ""
 
 
 def _by_call(exchanges: Iterable[Any]) -> dict[UUID, list[Any]]:

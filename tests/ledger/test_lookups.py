@@ -10,7 +10,7 @@ from ledger import continuations, recording_lock, sendings
 from ledger.recording import record_calls
 from tests.ledger.calls import a_call, a_policy, later, rows
 
-DIGEST = bytes(32)
+DIGEST = "\\x" + "00" * 32
 MANY = text("""
     INSERT INTO exchanges (id, trajectory_id, project_id, policy_id, version, request_id, choice_index, endpoint,
         is_streamed, requested_model, status, is_delivered, request, started_at, is_trainable, untrainable_reason,
