@@ -56,7 +56,7 @@ def messages_digest(messages: list[Any]) -> bytes:
 
 def transcript_of(draft: Draft) -> Transcript | None:
     """None where a token id is missing: nothing can continue such an exchange."""
-    prompt_ids, completion_ids = draft.call.prompt_ids, draft.choice.completion_ids
+    prompt_ids, completion_ids = draft.prompt_ids, draft.choice.completion_ids
     if prompt_ids is None or completion_ids is None:
         return None
     messages = draft.call.messages
@@ -73,7 +73,7 @@ def delta_of(draft: Draft, latest: Transcript | None) -> Delta:
     """How the prompt continues the trajectory's latest transcript. An empty one is not worth a delta."""
     if latest is None or not latest.num_tokens or _month(latest.exchange_id) != _month(draft.id):
         return Delta()
-    prompt_ids = draft.call.prompt_ids or []
+    prompt_ids = draft.prompt_ids or []
     if tokens_digest(prompt_ids[: latest.num_tokens]) != latest.tokens_sha256:
         return Delta()
     return Delta(latest.exchange_id, latest.num_tokens, _num_shared_messages(draft.call.messages, latest))

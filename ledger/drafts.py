@@ -7,10 +7,10 @@ from uuid import UUID
 from ledger.errors import LedgerError
 from ledger.identifiers import choice_id
 from ledger.policies import Policy
-from ledger.records import CallRecord, ChoiceRecord
+from ledger.records import CallRecord, ChoiceRecord, prompt_of
 from ledger.text import to_name
 from ledger.verdict import untrainable_reason
-from ledger.vocabulary import ExchangeStatus, Reason
+from ledger.vocabulary import ExchangeStatus, IdentifiedBy, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,59 @@ class Draft:
     call: CallRecord
     choice: ChoiceRecord
     policy: Policy
+    identified_by: IdentifiedBy
     reason: Reason | None
+    retry_of: UUID | None = None  # the exchange that it repeats
+
+    @property
+    def project_id(self) -> UUID:
+        return self.policy.project_id
+
+    @property
+    def prompt_ids(self) -> Sequence[int] | None:
+        return prompt_of(self.call, self.choice)
+
+    @property
+    def num_samples(self) -> int:
+        """How many choices the call asked for its prompt."""
+        return max(1, self.call.num_choices // max(1, self.call.num_prompts))
+
+    @property
+    def prompt_index(self) -> int:
+        return self.choice.index // self.num_samples if self.call.num_prompts > 1 else 0
+
+    @property
+    def num_retries(self) -> int:
+        """Without the digest of its body nothing can be told to be a retry of it."""
+        return self.call.num_retries if self.call.request_sha256 else 0
+
+    @property
+    def request_sha256(self) -> str | None:
+        return _digest(self.call.request_sha256)
+
+    @property
+    def conversation_sha256(self) -> str | None:
+        return _digest(self.choice.conversation_sha256)
+
+    @property
+    def continues_sha256(self) -> str | None:
+        """A conversation has one next turn: the first choice. The others begin trajectories of their own."""
+        return None if self.choice.index else _digest(self.call.attribution.continues_sha256)
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether the turn that it goes on with is still to be found."""
+        return self.identified_by is IdentifiedBy.NEW and self.continues_sha256 is not None
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether it answered the turn before it: after a failed one, that turn is still open."""
+        return self.call.status is ExchangeStatus.COMPLETED and self.call.attribution.turn_type == "main"
+
+
+def _digest(text: str | None) -> str | None:
+    """Hex as Postgres writes a bytea."""
+    return f"\\x{text}" if text else None
 
 
 def drafts_of(calls: Sequence[CallRecord], policies: Sequence[Policy]) -> list[Draft]:
@@ -53,10 +105,18 @@ def _drafts_of_call(call: CallRecord, policy: Policy) -> Iterator[Draft]:
         suffix = f"#{choice.index}" if choice.index else ""
         yield Draft(
             id=choice_id(call.call_id, choice.index),
-            wanted_trajectory_id=choice_id(call.attribution.trajectory_id, choice.index),
+            wanted_trajectory_id=wanted_trajectory_id(call, choice.index),
             name=to_name(external_id + suffix) if external_id else None,
             call=call,
             choice=choice,
             policy=policy,
+            identified_by=call.attribution.identified_by,
+            retry_of=call.retry_of,
             reason=untrainable_reason(call, choice),
         )
+
+
+def wanted_trajectory_id(call: CallRecord, index: int) -> UUID:
+    """The next choices of a call that goes on with a conversation begin new trajectories: its neighbours' ids are taken."""
+    is_turn = call.attribution.identified_by is IdentifiedBy.CONVERSATION
+    return choice_id(call.call_id if is_turn and index else call.attribution.trajectory_id, index)

@@ -50,19 +50,20 @@ def group_key(draft: Draft, window_seconds: int) -> GroupKey:
     call, policy = draft.call, draft.policy
     if call.attribution.group_key:
         return policy.project_id, policy.id, GroupKind.EXPLICIT, to_name(call.attribution.group_key)
-    if call.num_choices > 1:
-        return policy.project_id, policy.id, GroupKind.CHOICES, call.call_id.hex
+    if draft.num_samples > 1:
+        prompt = f":{draft.prompt_index}" if call.num_prompts > 1 else ""
+        return policy.project_id, policy.id, GroupKind.CHOICES, call.call_id.hex + prompt
     return policy.project_id, policy.id, GroupKind.PROMPT, _prompt_key(draft, window_seconds)
 
 
 def group_size(draft: Draft) -> int | None:
     """How many trajectories the group will have, where the call says so."""
-    size = draft.call.attribution.group_size if draft.call.attribution.group_key else draft.call.num_choices
+    size = draft.call.attribution.group_size if draft.call.attribution.group_key else draft.num_samples
     return size if size is not None and 1 < size < 1 << 31 else None
 
 
 def _prompt_key(draft: Draft, window_seconds: int) -> str:
-    digest = TokenIds.of(draft.call.prompt_ids or []).digest()
+    digest = TokenIds.of(draft.prompt_ids or []).digest()
     digest.update(json.dumps(draft.call.request.get("tools"), sort_keys=True).encode())
     bucket = int(draft.call.started_at.timestamp() // window_seconds)
     return f"{digest.hexdigest()[:32]}:{bucket}:{draft.call.version}"

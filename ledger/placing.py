@@ -1,10 +1,11 @@
 """Which trajectory each draft belongs to. A caller's name means one trajectory per project, first come first served.
 
 Order: the name as known, else the name read as an id of ours (a client may send back x-trajectory-id), else a new
-trajectory. Rows of another project are invisible here, and never touched.
+trajectory. An id of ours may have become a name, too, where its trajectory proved to be part of another. Rows of
+another project are invisible here, and never touched.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -23,7 +24,7 @@ _NAMES = text("""
         USING (project_id, name)
 """)
 _TRAJECTORIES = text(
-    "SELECT id, project_id, group_id FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[]))"
+    "SELECT id, project_id, group_id, identified_by FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[]))"
 )
 
 
@@ -33,43 +34,48 @@ class Existing:
 
     project_id: UUID
     group_id: UUID | None
+    identified_by: str
 
 
 def read_existing(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Existing]:
-    rows = connection.execute(_TRAJECTORIES, {"ids": list(ids)})
-    return {row.id: Existing(row.project_id, row.group_id) for row in rows}
+    rows = connection.execute(_TRAJECTORIES, {"ids": list(ids)}) if ids else ()
+    return {row.id: Existing(row.project_id, row.group_id, row.identified_by) for row in rows}
 
 
 def place(connection: Connection, drafts: Sequence[Draft]) -> dict[UUID, UUID]:
     """The trajectory id of each draft, by exchange id. New names are written; trajectories are not."""
-    named = {(draft.policy.project_id, draft.name): draft for draft in reversed(drafts) if draft.name}
-    ids = {draft.wanted_trajectory_id for draft in drafts}
-    ids |= {parsed for _, name in named if (parsed := parse_id(name))}
+    named = {(draft.project_id, draft.name): draft for draft in reversed(drafts) if draft.name}
+    parsed = {key: (key[0], str(id_)) for key in named if (id_ := parse_id(key[1]))}
+    ids = {draft.wanted_trajectory_id for draft in drafts} | {UUID(name) for _, name in parsed.values()}
     existing = read_existing(connection, sorted(ids))
-    begun = {(draft.policy.project_id, draft.wanted_trajectory_id) for draft in drafts if not draft.name}
-    begun |= {(found.project_id, id_) for id_, found in existing.items()}
-    known = _read_names(connection, named)
-    for key in named.keys() - known.keys():
-        parsed = parse_id(key[1])
-        if parsed and (key[0], parsed) in begun:
-            known[key] = parsed
-    known |= _write_names(connection, {k: _own_id(d, existing) for k, d in named.items() if k not in known})
+    own = {(draft.project_id, str(draft.wanted_trajectory_id)) for draft in drafts}
+    known = _read_names(connection, named.keys() | set(parsed.values()) | own)
+
+    def own_id(draft: Draft) -> UUID:
+        """The id that the record asks for, or what it is part of; a fresh one if another project has it."""
+        wanted = draft.wanted_trajectory_id
+        if merged := known.get((draft.project_id, str(wanted))):
+            return merged
+        found = existing.get(wanted)
+        return draft.id if found and found.project_id != draft.project_id else wanted
+
+    begun = {(d.project_id, str(d.wanted_trajectory_id)): own_id(d) for d in drafts if not d.name}
+    begun |= {(found.project_id, str(id_)): id_ for id_, found in existing.items()}
+    for key, name in parsed.items():
+        if key not in known and (id_ := known.get(name) or begun.get(name)):
+            known[key] = id_
+    new = {key: own_id(draft) for key, draft in named.items() if key not in known}
+    known |= _write_names(connection, new)
     return {
-        draft.id: known[draft.policy.project_id, draft.name] if draft.name else _own_id(draft, existing)
-        for draft in drafts
+        draft.id: known[draft.project_id, draft.name] if draft.name else own_id(draft) for draft in drafts
     }
 
 
-def _own_id(draft: Draft, existing: dict[UUID, Existing]) -> UUID:
-    """The id that the record asks for, unless another project has it."""
-    found = existing.get(draft.wanted_trajectory_id)
-    return draft.id if found and found.project_id != draft.policy.project_id else draft.wanted_trajectory_id
-
-
-def _read_names(connection: Connection, names: Sequence[_Name] | dict[_Name, Draft]) -> dict[_Name, UUID]:
-    if not names:
+def _read_names(connection: Connection, names: Iterable[_Name]) -> dict[_Name, UUID]:
+    keys = sorted(names)
+    if not keys:
         return {}
-    project_ids, texts = zip(*names, strict=True)
+    project_ids, texts = zip(*keys, strict=True)
     rows = connection.execute(_NAMES, {"project_ids": list(project_ids), "names": list(texts)})
     return {(row.project_id, row.name): row.trajectory_id for row in rows}
 
@@ -78,4 +84,4 @@ def _write_names(connection: Connection, new: dict[_Name, UUID]) -> dict[_Name, 
     """Claim the new names; another process may have been faster, so the answer is read back."""
     rows = [{"project_id": key[0], "name": key[1], "trajectory_id": new[key]} for key in sorted(new)]
     insert_rows(connection, trajectory_names, rows)
-    return _read_names(connection, sorted(new))
+    return _read_names(connection, new)

@@ -36,7 +36,10 @@ _STEPS = text(
     "SELECT * FROM v1.steps WHERE project = :project ORDER BY created_at DESC, id DESC LIMIT :limit"
 )
 _VERSIONS = text("SELECT * FROM v1.versions WHERE project = :project ORDER BY policy, version DESC")
-_INTERNAL = {"transcript_sha256", "messages_sha256", "num_transcript_tokens", "project_id", "policy_id"}
+_INTERNAL = {
+    "transcript_sha256", "messages_sha256", "request_sha256", "conversation_sha256", "continues_sha256",
+    "num_transcript_tokens", "project_id", "policy_id",
+}  # fmt: skip
 
 
 def read_trajectory(connection: Connection, project: str, text_id: str) -> dict[str, Any] | None:

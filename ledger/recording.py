@@ -10,25 +10,23 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from ledger.bulk import copy_rows, insert_rows
+from ledger.beginnings import begin_trajectories
+from ledger.bulk import copy_rows
 from ledger.deltas import Transcript, delta_of, latest_transcripts, transcript_of
 from ledger.drafts import Draft, drafts_of
-from ledger.early_rewards import lock_recording, reconcile
+from ledger.early_rewards import reconcile
 from ledger.grouping import GroupKey, group_key, group_size, join_groups
+from ledger.links import Linked, link_calls
+from ledger.merging import dissolve, merge
 from ledger.placing import Existing, place, read_existing
 from ledger.policies import read_policies
+from ledger.recording_lock import lock_recording
 from ledger.records import CallRecord
 from ledger.rows import exchange_row
-from ledger.tables import exchanges, trajectories
-from ledger.text import to_json, to_storable_text
+from ledger.tables import exchanges
 
 GROUP_WINDOW_SECONDS = 3600
 _PRESENT = text("SELECT id FROM exchanges WHERE id = ANY (CAST(:ids AS uuid[]))")
-_GIVE_GROUPS = text("""
-    UPDATE trajectories AS t SET group_id = given.group_id
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:group_ids AS uuid[])) AS given (id, group_id)
-    WHERE t.id = given.id AND t.group_id IS NULL
-""")
 
 
 def record_calls(
@@ -36,15 +34,23 @@ def record_calls(
 ) -> None:
     """Write calls that are not yet written. Prompt groups hold what began within one window of this length."""
     drafts = drafts_of(calls, read_policies(connection))
-    lock_recording(connection, {draft.policy.project_id for draft in drafts})
+    is_alone = bool(drafts) and lock_recording(connection, drafts)
     drafts = _not_present(connection, drafts)
     if not drafts:
         return
     placed = place(connection, drafts)
+    linked = link_calls(connection, drafts, placed) if is_alone else Linked(drafts, placed)
+    _write(connection, linked, group_window_seconds)
+
+
+def _write(connection: Connection, linked: Linked, window_seconds: int) -> None:
+    drafts, placed = linked.drafts, linked.placed
     existing = read_existing(connection, sorted(set(placed.values())))
-    groups = _join(connection, drafts, placed, existing, group_window_seconds)
-    _begin_trajectories(connection, drafts, placed, existing, groups)
-    _write_exchanges(connection, drafts, placed, existing)
+    groups = _join(connection, drafts, placed, existing, window_seconds)
+    begin_trajectories(connection, drafts, placed, existing, groups)
+    left_groups = linked.left_groups + merge(connection, linked.merged)
+    _write_exchanges(connection, drafts, placed, set(existing) | set(linked.merged.values()))
+    dissolve(connection, left_groups)
     reconcile(connection, drafts, placed)
 
 
@@ -73,42 +79,13 @@ def _join(
     return {trajectory_id: joined[key] for trajectory_id, key in keys.items()}
 
 
-def _begin_trajectories(
-    connection: Connection,
-    drafts: list[Draft],
-    placed: dict[UUID, UUID],
-    existing: dict[UUID, Existing],
-    groups: dict[UUID, UUID],
-) -> None:
-    first = {placed[draft.id]: draft for draft in reversed(drafts) if placed[draft.id] not in existing}
-    insert_rows(connection, trajectories, [_trajectory_row(id_, first[id_], groups) for id_ in sorted(first)])
-    late = sorted(id_ for id_ in groups if id_ in existing)
-    if late:
-        connection.execute(_GIVE_GROUPS, {"ids": late, "group_ids": [groups[id_] for id_ in late]})
-
-
-def _trajectory_row(id_: UUID, draft: Draft, groups: dict[UUID, UUID]) -> dict[str, object]:
-    attribution = draft.call.attribution
-    return {
-        "id": id_,
-        "project_id": draft.policy.project_id,
-        "policy_id": draft.policy.id,
-        "group_id": groups.get(id_),
-        "external_id": draft.name,
-        "identified_by": str(attribution.identified_by),
-        "choice_index": draft.choice.index,
-        "metadata": to_json(attribution.metadata),
-        "end_user": attribution.end_user and to_storable_text(attribution.end_user),
-    }
-
-
 def _write_exchanges(
     connection: Connection,
     drafts: list[Draft],
     placed: dict[UUID, UUID],
-    existing: dict[UUID, Existing],
+    recorded: set[UUID],
 ) -> None:
-    before = {placed[draft.id]: draft.id for draft in reversed(drafts) if placed[draft.id] in existing}
+    before = {placed[draft.id]: draft.id for draft in reversed(drafts) if placed[draft.id] in recorded}
     latest: dict[UUID, Transcript] = latest_transcripts(connection, before)
     rows = []
     for draft in drafts:

@@ -18,7 +18,8 @@ class Attribution:
 
     `trajectory_id` is the id to use if the caller's own `external_id` is new; otherwise the ledger's wins.
     With n > 1 choices, choice k begins trajectory `choice_id(trajectory_id, k)`; its external id is
-    `external_id` for k = 0 and `external_id#k` for the others.
+    `external_id` for k = 0 and `external_id#k` for the others. A call that goes on with a conversation is its next
+    turn by choice 0; its choices k > 0 begin trajectories whose ids are their exchanges', `choice_id(call_id, k)`.
     """
 
     trajectory_id: UUID
@@ -101,3 +102,8 @@ class CallRecord:
         None  # the body as it came, from which `messages` and `request` are made when read
     )
     prompt_key: str | None = None  # the member of the body that `messages` are, such as "messages" or "input"
+
+
+def prompt_of(call: CallRecord, choice: ChoiceRecord) -> Sequence[int] | None:
+    """The prompt that a choice answers: its own where the call had several."""
+    return call.prompt_ids if choice.prompt_ids is None else choice.prompt_ids

@@ -13,13 +13,13 @@ from uuid import UUID
 
 from sqlalchemy import Connection, func, insert, select, text
 
-from ledger.early_rewards import lock_early
 from ledger.errors import LedgerError, RewardOutOfRangeError
 from ledger.groups import is_group_ready
 from ledger.identifiers import new_id
 from ledger.judgements import same_judgement, same_post
+from ledger.recording_lock import lock_early
 from ledger.tables import policies, projects, reward_events, trajectories
-from ledger.targets import Judged, canonical, resolve
+from ledger.targets import Judged, canonical, hold, resolve
 from ledger.text import to_name, to_storable, to_storable_text
 from ledger.vocabulary import REWARD_METRIC
 
@@ -58,10 +58,7 @@ def post_reward(connection: Connection, project: str, post: RewardPost) -> Rewar
     """Write a judgement, unless it is what stands already."""
     _check_value(post)
     project_id = _project_id(connection, project)
-    judged = resolve(connection, project_id, post.target, post.choice)
-    if judged is None:
-        lock_early(connection, project_id)
-        judged = resolve(connection, project_id, post.target, post.choice)
+    judged = _judged(connection, project_id, post)
     group_id = _check_range(connection, project_id, judged, post)
     event = _event(post, project_id, judged)
     standing = same_post(connection, event) or same_judgement(connection, event)
@@ -84,6 +81,17 @@ def trajectory_rewards(connection: Connection, trajectory_ids: Sequence[UUID]) -
     """The reward of each trajectory that has one: the mean of the events that count (see v1.rewards)."""
     rows = connection.execute(_REWARDS, {"ids": list(trajectory_ids)})
     return {row.trajectory_id: row.reward for row in rows}
+
+
+def _judged(connection: Connection, project_id: UUID, post: RewardPost) -> Judged | None:
+    """What the post is about, held until the commit: its trajectory does not become part of another meanwhile."""
+    judged = resolve(connection, project_id, post.target, post.choice)
+    if judged is None:
+        lock_early(connection, project_id)
+        judged = resolve(connection, project_id, post.target, post.choice)
+    if judged and not hold(connection, judged):  # it just became part of another
+        return _judged(connection, project_id, post)
+    return judged
 
 
 def _check_value(post: RewardPost) -> None:

@@ -42,7 +42,12 @@ def _of_call(draft: Draft) -> dict[str, Any]:
         "http_status": call.http_status,
         "error": _json(call.error),
         "is_delivered": call.is_delivered,
-        "retry_of": call.retry_of,
+        "retry_of": draft.retry_of,
+        "key_id": call.key_id,
+        "request_sha256": draft.request_sha256,
+        "num_retries": _integer(call.num_retries, 31) or 0,
+        "identified_by": str(draft.identified_by),
+        "continues_sha256": draft.continues_sha256,
         "turn_type": "main" if call.attribution.turn_type == "main" else "side",
         "started_at": call.started_at,
         "first_token_seconds": _number(call.first_token_seconds),
@@ -65,6 +70,8 @@ def _of_choice(draft: Draft) -> dict[str, Any]:
     choice = draft.choice
     return {
         "choice_index": choice.index,
+        "prompt_index": draft.prompt_index,
+        "conversation_sha256": draft.conversation_sha256,
         "response": _json(choice.response),
         "completion_text": _text(choice.text),
         "completion_ids": integers(choice.completion_ids),
@@ -77,7 +84,8 @@ def _of_choice(draft: Draft) -> dict[str, Any]:
 
 def _of_prompt(draft: Draft, delta: Delta) -> dict[str, Any]:
     call = draft.call
-    prompt_ids, messages = call.prompt_ids, call.messages
+    prompt_ids, messages = draft.prompt_ids, call.messages
+    is_own_prompt = draft.choice.prompt_ids is not None and call.num_prompts > 1
     return {
         "parent_exchange_id": delta.parent_exchange_id,
         "num_shared_tokens": delta.num_shared_tokens,
@@ -86,7 +94,7 @@ def _of_prompt(draft: Draft, delta: Delta) -> dict[str, Any]:
         "messages": _json(messages if messages is None else messages[delta.num_shared_messages :]),
         "request": _json(call.request),
         "prompt_ids": integers(prompt_ids if prompt_ids is None else prompt_ids[delta.num_shared_tokens :]),
-        "num_prompt_tokens": call.num_prompt_tokens,
+        "num_prompt_tokens": len(prompt_ids or []) if is_own_prompt else call.num_prompt_tokens,
     }
 
 

@@ -34,14 +34,25 @@ def canonical(target: str, choice: int | None = None) -> str:
 
 def resolve(connection: Connection, project_id: UUID, target: str, choice: int | None) -> Judged | None:
     """None if nothing of this project has the id, yet. Raises ChoiceNeededError."""
-    if named := _named(connection, project_id, target, choice):
-        return named
     parsed = parse_id(target)
+    names = [f"{target}#{choice}" if choice else target]
+    if parsed:  # an id of ours is a name, too, where its trajectory proved to be part of another
+        names.append(str(UUID(int=parsed.int + (choice or 0))))
+    for name in names:
+        if named := _named(connection, project_id, name):
+            return named
     if parsed is None:
         return None
     return _trajectory(connection, project_id, parsed, choice) or _exchange(
         connection, project_id, parsed, choice
     )
+
+
+def hold(connection: Connection, judged: Judged) -> bool:
+    """Keep the trajectory from becoming part of another until the commit. False: it did so just before."""
+    ids = trajectories.c
+    wanted = select(ids.id).where(ids.id == judged.trajectory_id).with_for_update(read=True, key_share=True)
+    return connection.scalar(wanted) is not None
 
 
 def targets_of(draft: Draft, trajectory_id: UUID) -> Iterator[tuple[str, Judged]]:
@@ -51,18 +62,19 @@ def targets_of(draft: Draft, trajectory_id: UUID) -> Iterator[tuple[str, Judged]
     if index or len(draft.call.choices) <= 1:
         yield canonical(str(draft.id)), Judged(trajectory_id, draft.id)
     yield canonical(str(trajectory_id)), Judged(trajectory_id)
-    yield canonical(str(attribution.trajectory_id), index), Judged(trajectory_id)
+    yield canonical(str(draft.wanted_trajectory_id)), Judged(trajectory_id)
+    if draft.wanted_trajectory_id.int - index == attribution.trajectory_id.int:
+        yield canonical(str(attribution.trajectory_id), index), Judged(trajectory_id)
     if attribution.external_id:
         yield canonical(attribution.external_id, index), Judged(trajectory_id)
         if not index:
             yield canonical(attribution.external_id), Judged(trajectory_id)
 
 
-def _named(connection: Connection, project_id: UUID, target: str, choice: int | None) -> Judged | None:
+def _named(connection: Connection, project_id: UUID, name: str) -> Judged | None:
     names = trajectory_names.c
-    name = to_name(f"{target}#{choice}" if choice else target)
     found = connection.scalar(
-        select(names.trajectory_id).where(names.project_id == project_id, names.name == name)
+        select(names.trajectory_id).where(names.project_id == project_id, names.name == to_name(name))
     )
     return Judged(found) if found else None
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from ledger.records import CallRecord, ChoiceRecord
+from ledger.records import CallRecord, ChoiceRecord, prompt_of
 from ledger.vocabulary import ExchangeStatus, Reason
 
 _STATUS_REASONS = {
@@ -15,7 +15,8 @@ _STATUS_REASONS = {
 
 def untrainable_reason(call: CallRecord, choice: ChoiceRecord) -> Reason | None:
     """None = trainable: complete, sampled at a temperature above 0, and by the version that it names."""
-    return _reason_of_call(call) or _reason_of_tokens(call.prompt_ids, choice) or _reason_of_sampling(call)
+    prompt_ids = prompt_of(call, choice)
+    return _reason_of_call(call) or _reason_of_tokens(prompt_ids, choice) or _reason_of_sampling(call)
 
 
 def _reason_of_call(call: CallRecord) -> Reason | None:

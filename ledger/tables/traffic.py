@@ -230,9 +230,41 @@ exchanges = Table(
     Column("is_trainable", Boolean, nullable=False, comment="Whether the trainer may use it."),
     Column("untrainable_reason", Text, comment="Why it may not."),
     created_at(),
+    Column("key_id", Uuid, comment="The API key that asked; NULL = none was needed."),
+    Column("request_sha256", LargeBinary, comment="Digest of the request's body as it arrived."),
+    Column(
+        "num_retries",
+        Integer,
+        nullable=False,
+        server_default=text("0"),
+        comment="x-stainless-retry-count: above 0, the SDK says that it repeats an earlier call.",
+    ),
+    Column(
+        "identified_by",
+        Text,
+        comment="How its trajectory was found: path, header, metadata, conversation or new; NULL = before 0003.",
+    ),
+    Column(
+        "conversation_sha256",
+        LargeBinary,
+        comment="Digest of its messages and its answer, as the next turn would repeat them.",
+    ),
+    Column(
+        "continues_sha256",
+        LargeBinary,
+        comment="The conversation that it goes on with, where that was looked for when it was recorded.",
+    ),
+    Column(
+        "prompt_index",
+        Integer,
+        nullable=False,
+        server_default=text("0"),
+        comment="Which prompt of its call it answers (legacy completions take several).",
+    ),
     one_of("status", ExchangeStatus),
     one_of("untrainable_reason", Reason),
     one_of("turn_type", ("main", "side")),
+    one_of("identified_by", IdentifiedBy),
     CheckConstraint("is_trainable = (untrainable_reason IS NULL)", name="untrainable_has_reason"),
     CheckConstraint(
         "NOT is_trainable OR (prompt_ids IS NOT NULL AND completion_ids IS NOT NULL AND logprobs IS NOT NULL"
@@ -241,6 +273,22 @@ exchanges = Table(
     ),
     Index("ix_exchanges_trajectory_id", "trajectory_id", "id"),
     Index("ix_exchanges_policy_version", "policy_id", "version"),
+    Index(
+        "ix_exchanges_request", "request_sha256", "id", postgresql_where=text("request_sha256 IS NOT NULL")
+    ),
+    Index("ix_exchanges_retries", "request_sha256", "id", postgresql_where=text("num_retries > 0")),
+    Index(
+        "ix_exchanges_conversation",
+        "conversation_sha256",
+        "id",
+        postgresql_where=text("conversation_sha256 IS NOT NULL"),
+    ),
+    Index(
+        "ix_exchanges_awaiting",
+        "continues_sha256",
+        "id",
+        postgresql_where=text("continues_sha256 IS NOT NULL AND identified_by = 'new'"),
+    ),
     postgresql_partition_by="RANGE (id)",
     comment="One request and one choice of its response, with the exact token ids and sampling logprobs.",
 )

@@ -96,5 +96,21 @@ def everything(connection: Connection) -> list[list[tuple[Any, ...]]]:
     return [rows(connection, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]
 
 
+_BEGIN = new_call_id()
+
+
+def later(seconds: float) -> UUID:
+    """A call id so much later than the first one of this run."""
+    return UUID(int=_BEGIN.int + (int(seconds * 1000) << 80))
+
+
+SENT = {"key_id": UUID(int=7), "request_sha256": "ab" * 32, "is_delivered": False}
+
+
+def sent(seconds: float = 0, num_retries: int = 0, **changes: Any) -> CallRecord:
+    """The same body with the same key, sent so many seconds after the first."""
+    return a_call(call_id=later(seconds), num_retries=num_retries, **(SENT | changes))
+
+
 def created_at(call: CallRecord) -> datetime:
     return time_of(call.call_id)

@@ -1,0 +1,272 @@
+"""The conversation rule at recording: for turns that the proxy could not place (docs/decisions/0007-data-plane.md)."""
+
+import hashlib
+import itertools
+import random
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+
+from ledger.bulk import use_array_text
+from ledger.drafts import drafts_of
+from ledger.policies import read_policies
+from ledger.recording import record_calls
+from ledger.recording_lock import lock_recording
+from ledger.records import Attribution, CallRecord
+from ledger.rewards import RewardPost, post_reward
+from ledger.text import to_json
+from ledger.vocabulary import ExchangeStatus, IdentifiedBy
+from tests.ledger.calls import (
+    a_call,
+    a_choice,
+    a_policy,
+    an_attribution,
+    conversation,
+    everything,
+    later,
+    rows,
+)
+from tests.ledger.together import run_all
+
+PLACED = "SELECT id, trajectory_id, identified_by FROM exchanges ORDER BY id"
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256((to_json(list(parts)) or "").encode()).hexdigest()
+
+
+def talk(
+    num_turns: int, begins_at: float = 0, answer: str = "hi", project: str = "default"
+) -> list[CallRecord]:
+    """Turns of which none was placed by the proxy: each says what it answered, and what it goes on with."""
+    turns, before = [], None
+    for number, turn in enumerate(conversation(num_turns)):
+        after = digest(project, turn.messages, answer)
+        turns.append(
+            replace(
+                turn,
+                project=project,
+                call_id=later(begins_at + number),
+                attribution=an_attribution(continues_sha256=before),
+                choices=[replace(turn.choices[0], conversation_sha256=after)],
+            )
+        )
+        before = after
+    return turns
+
+
+def known(turn: CallRecord, first: CallRecord, **changes: Any) -> CallRecord:
+    """As the proxy places it, which knew the turn before."""
+    attribution = Attribution(
+        trajectory_id=first.attribution.trajectory_id, identified_by=IdentifiedBy.CONVERSATION
+    )
+    return replace(turn, attribution=attribution, **changes)
+
+
+def outcome(connection: Connection) -> list[Any]:
+    return [
+        rows(connection, PLACED),
+        rows(connection, "SELECT t.id, t.identified_by, t.external_id, g.kind, g.key FROM trajectories t LEFT JOIN groups g ON g.id = t.group_id ORDER BY 1"),
+        rows(connection, "SELECT count(*) FROM groups"),
+        rows(connection, "SELECT name, trajectory_id FROM trajectory_names ORDER BY 1"),
+    ]  # fmt: skip
+
+
+def trajectories_of(connection: Connection) -> list[UUID]:
+    return [row[1] for row in rows(connection, PLACED)]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_five_turns_in_any_order_are_one_trajectory(connection: Connection, is_known: bool) -> None:
+    """I4: also in pieces, replayed, and with the rows that they have in order."""
+    a_policy(connection)
+    connection.commit()
+    turns = talk(5)
+    if is_known:
+        turns = [replace(turns[0], attribution=replace(turns[0].attribution, metadata={"a": 1}))] + [
+            known(turn, turns[0]) for turn in turns[1:]
+        ]
+    found = []
+    for order in itertools.permutations(turns):
+        transaction = connection.begin()
+        for start in range(0, 5, 2 if order[0] is turns[0] else 1):
+            record_calls(connection, order[start : start + 2])
+        once = everything(connection)
+        record_calls(connection, order)
+        assert everything(connection) == once
+        found.append(outcome(connection))
+        transaction.rollback()
+    assert {row[1] for row in found[0][0]} == {turns[0].attribution.trajectory_id}
+    assert [row[2] for row in found[0][0]] == ["new", *["conversation"] * 4]
+    assert all(one == found[0] for one in found)
+
+
+def test_two_recorders_write_talks_in_pieces(engine: Engine) -> None:
+    """Two connections at once, some turns placed by the proxy and some not: a trajectory a talk."""
+    use_array_text(engine)
+    with engine.begin() as connection:
+        a_policy(connection)
+    talks = [talk(5, n / 100, f"answer {n}") for n in range(8)]
+    calls = []
+    for n, turns in enumerate(talks):
+        before = turns[0]
+        for number, turn in enumerate(turns):  # what the proxy knows is the id that it gave the turn before
+            before = known(turn, before) if number and (number + n) % 2 else turn
+            calls.append(before)
+
+    def recorder(seed: int) -> None:
+        mine = random.Random(seed).sample(calls, len(calls))
+        for start in range(0, len(mine), 4):
+            with engine.begin() as connection:
+                record_calls(connection, mine[start : start + 4])
+
+    run_all([lambda seed=seed: recorder(seed) for seed in range(2)])
+    with engine.connect() as connection:
+        assert set(trajectories_of(connection)) == {turns[0].attribution.trajectory_id for turns in talks}
+        assert rows(connection, "SELECT count(*) FROM trajectories") == [(8,)]
+        assert rows(connection, "SELECT count(*), count(DISTINCT group_id) FROM trajectories") == [(8, 1)]
+
+
+def test_later_turns_are_stored_as_deltas(connection: Connection) -> None:
+    a_policy(connection)
+    for turn in talk(3):
+        record_calls(connection, [turn])
+    assert [row[0] for row in rows(connection, "SELECT cardinality(prompt_ids) FROM exchanges ORDER BY id")] == [11, 10, 10]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_one_batch", [False, True])
+def test_an_answered_turn_is_continued_once(connection: Connection, is_one_batch: bool) -> None:
+    a_policy(connection)
+    first, second = talk(2)
+    again = replace(second, call_id=later(5), attribution=replace(second.attribution, trajectory_id=later(5)))
+    for batch in [[first, second, again]] if is_one_batch else [[first], [second], [again]]:
+        record_calls(connection, batch)
+    mine = first.attribution.trajectory_id
+    assert trajectories_of(connection) == [mine, mine, again.attribution.trajectory_id]
+
+
+def test_two_equal_answers_are_each_continued(connection: Connection) -> None:
+    a_policy(connection)
+    one, other = talk(2), talk(2, 10)
+    for calls in ([one[0], other[0]], [other[1]], [replace(one[1], call_id=later(20))]):
+        record_calls(connection, calls)
+    mine, others = one[0].attribution.trajectory_id, other[0].attribution.trajectory_id
+    assert trajectories_of(connection) == [mine, others, others, mine], "the latest open one first"
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_failed_turn_leaves_its_place_to_the_next(connection: Connection, is_reversed: bool) -> None:
+    a_policy(connection)
+    first, second = talk(2)
+    failed = replace(second, status=ExchangeStatus.FAILED, choices=[], attribution=replace(second.attribution, trajectory_id=later(9)))  # fmt: skip
+    again = replace(second, call_id=later(2))
+    calls = [first, failed, again]
+    for call in reversed(calls) if is_reversed else calls:
+        record_calls(connection, [call])
+    assert set(trajectories_of(connection)) == {first.attribution.trajectory_id}
+
+
+def test_a_named_talk_goes_on_without_its_name(connection: Connection) -> None:
+    a_policy(connection)
+    first, second = talk(2)
+    first = replace(first, attribution=replace(first.attribution, external_id="run", identified_by="header"))
+    record_calls(connection, [second])
+    record_calls(connection, [first])
+    assert set(trajectories_of(connection)) == {first.attribution.trajectory_id}
+    assert rows(connection, "SELECT external_id, identified_by FROM trajectories") == [("run", "header")]
+
+
+def test_projects_never_mix(connection: Connection) -> None:
+    """Equal digests, and even ids, of another project are nothing to us."""
+    a_policy(connection)
+    a_policy(connection, "other")
+    turns = talk(3)
+    for turn in turns[:2]:
+        record_calls(connection, [turn])
+    foreign = replace(talk(3, 10)[1], project="other")
+    stolen = known(talk(3, 20)[2], turns[0], project="other")
+    record_calls(connection, [foreign])
+    record_calls(connection, [stolen])
+    record_calls(connection, [replace(turns[2], project="other", call_id=later(30))])
+    assert rows(connection, "SELECT count(DISTINCT t.project_id) FROM exchanges e JOIN trajectories t ON t.id = e.trajectory_id WHERE t.project_id <> e.project_id") == [(0,)]  # fmt: skip
+    assert rows(connection, "SELECT trajectory_id FROM exchanges WHERE project_id <> (SELECT id FROM projects WHERE name = 'default') ORDER BY id") == [
+        (foreign.attribution.trajectory_id,), (stolen.call_id,), (foreign.attribution.trajectory_id,),
+    ]  # fmt: skip
+
+
+def test_a_claimed_talk_keeps_its_trajectory_and_its_beginning_joins_it(connection: Connection) -> None:
+    """I6."""
+    a_policy(connection)
+    first, second = talk(2)
+    first = replace(first, attribution=replace(first.attribution, external_id="run", identified_by="header"))
+    record_calls(connection, [second])
+    connection.execute(text("UPDATE groups SET state = 'claimed'"))
+    record_calls(connection, [first])
+    assert set(trajectories_of(connection)) == {second.attribution.trajectory_id}
+    assert rows(connection, "SELECT count(*) FROM trajectories JOIN groups g ON g.id = group_id") == [(1,)]
+    for name in ("run", str(first.attribution.trajectory_id)):
+        post_reward(connection, "default", RewardPost(name, value=1.0, source=name))
+    assert rows(connection, "SELECT trajectory_id FROM v1.rewards WHERE is_counted") == [
+        (second.attribution.trajectory_id,), (second.attribution.trajectory_id,),
+    ]  # fmt: skip
+
+
+def test_the_other_choices_of_a_turn_begin_their_own_trajectories(connection: Connection) -> None:
+    a_policy(connection)
+    first, second = talk(2)
+    siblings = replace(first, num_choices=2, choices=[*first.choices, a_choice(1)])
+    two = {"num_choices": 2, "choices": [a_choice(0), a_choice(1)]}
+    record_calls(connection, [siblings])
+    record_calls(connection, [known(second, first, **two)])
+    mine = first.attribution.trajectory_id
+    assert trajectories_of(connection) == [
+        mine,
+        UUID(int=mine.int + 1),
+        mine,
+        UUID(int=second.call_id.int + 1),
+    ]
+
+
+def test_an_id_given_out_for_a_turn_names_the_trajectory_for_later_turns(connection: Connection) -> None:
+    """The proxy that could not place turn 2 goes on to place turn 3 by the id that it gave turn 2."""
+    a_policy(connection)
+    first, second, third = talk(3)
+    for call in (first, second, known(third, second)):
+        record_calls(connection, [call])
+    assert set(trajectories_of(connection)) == {first.attribution.trajectory_id}
+
+
+def is_alone(connection: Connection, *calls: CallRecord) -> bool:
+    with connection.begin_nested():
+        return lock_recording(connection, drafts_of(calls, read_policies(connection)))
+
+
+def test_recorders_of_few_shot_prompts_share_the_lock(connection: Connection) -> None:
+    """Once others waited for that answer in vain; whatever may be an answer of ours is still looked for alone."""
+    a_policy(connection)
+    first, second = talk(2)
+    few_shot = [a_call(attribution=an_attribution(continues_sha256="ef" * 32)) for _ in range(2)]
+    assert is_alone(connection, few_shot[0])
+    record_calls(connection, few_shot[:1])
+    assert is_alone(connection, few_shot[1])
+    connection.execute(text("UPDATE exchanges SET created_at = now() - interval '2 minutes'"))
+    assert not is_alone(connection, few_shot[1])
+    assert not is_alone(connection, a_call())
+    assert is_alone(connection, few_shot[1], second)
+    assert is_alone(connection, first, second)
+    answer = replace(first, choices=[replace(first.choices[0], conversation_sha256="ef" * 32)])
+    assert is_alone(connection, answer), "somebody waits for it"
+    record_calls(connection, [answer])
+    assert is_alone(connection, few_shot[1]), "it was ours after all"
+
+
+def test_few_shot_examples_are_nobodys_answer(connection: Connection) -> None:
+    a_policy(connection)
+    calls = [a_call(attribution=an_attribution(continues_sha256="ef" * 32)) for _ in range(3)]
+    for call in calls:
+        record_calls(connection, [call])
+    assert len(set(trajectories_of(connection))) == 3
+    assert rows(connection, "SELECT count(*) FROM trajectory_names") == [(0,)]
