@@ -20,8 +20,11 @@ TOOLS = [{"type": "function", "function": SKY}]
 ONE_CALL = r'<tool_call>\n\{"name": "sky", "arguments": \{"hue": "(red|blue)"\}\}\n</tool_call>'
 FIRST_CALL = {"id": "call-1", "type": "function", "function": {"name": "sky", "arguments": '{"hue": "red"}'}}
 MOJIBAKE = "naïve 👋🏽 日本"
-THINK, END_OF_THOUGHT, FULL_STOP, END = 9, 10, 30, 2  # ids of the reasoning server's tokenizer
-BIASED = {str(token): 100.0 for token in (905, 282, 14797, 7302)}
+# On the reasoning server token 10 is </think>. Each word is said once: three of thought, its end, three of answer.
+THINKS: dict[str, Any] = {
+    "logit_bias": {"905": 100.0, "282": 97.0, "14797": 95.0, "10": 100.0, "260": 72.0, "768": 66.0, "1517": 62.0},
+    "repetition_penalty": 2.0,
+}
 
 
 def _chat(name: str, *, is_single: bool = False, server: str = "", model: str = "", **body: Any) -> Scenario:
@@ -70,12 +73,10 @@ ANSWERS = [
 ]  # fmt: skip
 
 THOUGHTS = [
-    _chat("reasoning", server=REASONING_SERVER, max_tokens=16,
-          logit_bias={**BIASED, str(END_OF_THOUGHT): 99.0, str(END): 98.0}),
+    _chat("reasoning", server=REASONING_SERVER, max_tokens=7, **THINKS),
     _chat("reasoning_only", server=REASONING_SERVER, max_tokens=5),
-    _chat("reasoning_hidden", server=REASONING_SERVER, include_reasoning=False, max_tokens=16,
-          logit_bias={**BIASED, str(END_OF_THOUGHT): 99.0, str(END): 98.0}),
-    _chat("reasoning_usage", server=REASONING_SERVER, max_tokens=5, streamed_with={"include_usage": True}),
+    _chat("reasoning_hidden", server=REASONING_SERVER, max_tokens=7, include_reasoning=False, **THINKS),
+    _chat("reasoning_usage", server=REASONING_SERVER, max_tokens=7, streamed_with={"include_usage": True}, **THINKS),
 ]  # fmt: skip
 
 REFUSALS = [

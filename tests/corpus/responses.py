@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.corpus.chat import BIASED, END, END_OF_THOUGHT, HUE, MOJIBAKE, ONE_CALL
+from tests.corpus.chat import HUE, MOJIBAKE, ONE_CALL, THINKS
 from tests.corpus.scenario import LOGPROBS, REASONING_SERVER, RESPONSES, Scenario
 
 TOOLS = [{"type": "function", "name": "sky", "description": "Paints it.", "parameters": HUE, "strict": True}]
@@ -36,7 +36,7 @@ SCENARIOS = [
     _response("tool_result", tools=TOOLS, input=[ASKED, CALLED, {"type": "function_call_output", "call_id": "call-1", "output": "done"}]),
     _response("json_schema", max_output_tokens=40, text={"format": {"type": "json_schema", "name": "hue", "schema": HUE}}),
     _response("unknown_fields", conversation="conv_1", return_token_ids=True, x_vendor=1, max_output_tokens=2),
-    _response("reasoning", server=REASONING_SERVER, max_output_tokens=16, logit_bias={**BIASED, str(END_OF_THOUGHT): 99.0, str(END): 98.0}),
+    _response("reasoning", server=REASONING_SERVER, max_output_tokens=7, **THINKS),
     _response("refused_previous", previous_response_id="resp_1"),
     _response("refused_background", background=True, is_single=True),
     _response("refused_input", input=...),
