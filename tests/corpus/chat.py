@@ -22,7 +22,15 @@ FIRST_CALL = {"id": "call-1", "type": "function", "function": {"name": "sky", "a
 MOJIBAKE = "naïve 👋🏽 日本"
 # On the reasoning server token 10 is </think>. Each word is said once: three of thought, its end, three of answer.
 THINKS: dict[str, Any] = {
-    "logit_bias": {"905": 100.0, "282": 97.0, "14797": 95.0, "10": 100.0, "260": 72.0, "768": 66.0, "1517": 62.0},
+    "logit_bias": {
+        "905": 100.0,
+        "282": 97.0,
+        "14797": 95.0,
+        "10": 100.0,
+        "260": 72.0,
+        "768": 66.0,
+        "1517": 62.0,
+    },
     "repetition_penalty": 2.0,
 }
 

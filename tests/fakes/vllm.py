@@ -14,8 +14,10 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.fakes import vllm_chat, vllm_completions
+from tests.corpus.recording import Recorded
+from tests.fakes import vllm_chat, vllm_completions, vllm_embeddings, vllm_messages, vllm_responses
 from tests.fakes.vllm_errors import FakeError, model_entry, unknown_model
+from tests.fakes.vllm_replay import matching, replay
 
 
 @dataclass
@@ -31,11 +33,13 @@ class Faults:
     refuse_loading: bool = False
     loading_seconds: float = 0.0  # before an adapter is loaded, or refused
     loading_status: int = 404  # of a refusal
-    status: int | None = None  # every chat answers this, with `raw_body`
+    status: int | None = None  # every call answers this, with `raw_body`
     raw_body: bytes | None = None  # instead of a generated reply
     raw_chunks: list[bytes] | None = None  # instead of a generated stream
     content_encoding: str | None = None  # gzip, deflate
     content_type: str = "application/json"
+    headers: dict[str, str] | None = None  # of a refusal by `status`
+    chunk_bytes: int | None = None  # streams are cut anew into pieces of this size
 
 
 @dataclass
@@ -55,13 +59,18 @@ class FakeVllm:
     num_aborted: int = 0
     num_chunks_sent: int = 0
     known_paths_only: bool = False  # adapters load only from paths that exist
+    serves_embeddings: bool = False  # a server that generates has no such route
+    replays: list[Recorded] = field(default_factory=list)  # answered as the real server answered
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def chats(self) -> list[Seen]:
-        return [seen for seen in self.seen if seen.path == "/v1/chat/completions"]
+        return self.calls("/v1/chat/completions")
+
+    def calls(self, path: str) -> list[Seen]:
+        return [seen for seen in self.seen if seen.path == path]
 
     def start(self) -> None:
         ready = threading.Event()
@@ -103,12 +112,20 @@ class FakeVllm:
         app.router.add_post("/v1/unload_lora_adapter", self._unload)
         app.router.add_post("/v1/chat/completions", partial(vllm_chat.answer, self))
         app.router.add_post("/v1/completions", partial(vllm_completions.answer, self))
+        app.router.add_post("/v1/responses", partial(vllm_responses.answer, self))
+        app.router.add_post("/v1/messages", partial(vllm_messages.answer, self))
+        app.router.add_post("/v1/messages/count_tokens", partial(vllm_messages.count_tokens, self))
+        app.router.add_post("/v1/embeddings", partial(vllm_embeddings.answer, self))
         return app
 
     @web.middleware
     async def _errors(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        self.seen.append(Seen(request.path, dict(request.headers), await request.read()))
+        raw = await request.read()
+        self.seen.append(Seen(request.path, dict(request.headers), raw))
+        recorded = matching(self.replays, request, raw)
         try:
+            if recorded is not None:
+                return await replay(self, request, raw, recorded)
             response: web.StreamResponse = await handler(request)
         except FakeError as error:
             return error.response()
