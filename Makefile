@@ -12,6 +12,7 @@ demo: $(READY)  ## the whole loop on the embedded stack, with a picture at the e
 	$(BIN)/python -m examples.demo $(if $(SEED),--seed $(SEED))
 
 test: check  ## lint, types, imports, unit and integration tests, and the loop on real vLLM
+	@$(BIN)/python -m tests.sdk.install
 	$(BIN)/python -m pytest
 
 check: $(READY)

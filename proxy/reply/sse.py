@@ -1,6 +1,6 @@
 r"""Server-sent events, read incrementally: the events are the same wherever the bytes were cut.
 
-Invariant: what we emit is `[event: NAME\n]data: …\n\n` only. Comments, `id:`, `retry:`, a BOM and events without data
+Invariant: what we emit is `[event: NAME\n]data: …\n\n` only, in UTF-8. Comments, `id:`, `retry:`, a BOM and events without data
 never reach a client, because real SDKs die on them.
 """
 
@@ -21,9 +21,14 @@ class Event:
 
     def framed(self, data: bytes | None = None) -> bytes:
         """The event as clients can read it, with other data if given."""
-        content = self.data if data is None else data
+        content = _readable(self.data if data is None else data)
         head = b"event: " + self.name + b"\n" if self.name else b""
         return head + b"data: " + content.replace(b"\n", b"\ndata: ") + b"\n\n"
+
+
+def _readable(content: bytes) -> bytes:
+    """Bytes that are no UTF-8 become U+FFFD: SDKs die on them in mid-stream (B078)."""
+    return content if content.isascii() else content.decode("utf-8", "replace").encode()
 
 
 class EventReader:

@@ -39,6 +39,7 @@ class Faults:
     content_encoding: str | None = None  # gzip, deflate
     content_type: str = "application/json"
     headers: dict[str, str] | None = None  # of a refusal by `status`
+    num_refusals: int | None = None  # only so many calls are answered with `status`
     chunk_bytes: int | None = None  # streams are cut anew into pieces of this size
 
 

