@@ -9,6 +9,7 @@ import pytest
 
 from tests.corpus.asking import SCENARIOS, ask, ask_all, connected
 from tests.corpus.recording import Recorded, everything, load, names, one
+from tests.corpus.said import said
 from tests.corpus.scenario import RECORDED_MODEL, Scenario
 from tests.corpus.shape import difference, reply_shape, shape_of
 from tests.fakes.vllm import FakeVllm, running_fake_vllm
@@ -38,22 +39,6 @@ def test_every_scenario_is_recorded_as_it_is_asked_today() -> None:
         assert [recorded.asked for recorded in load(name)] == [*scenario.asked()], f"record {name} again"
 
 
-def texts_and_ids(recorded: Recorded) -> dict[int, tuple[str, list[int]]]:
-    """Per choice of a chat or a completion: the visible text and the ids."""
-    if not recorded.asked.is_streamed:
-        return {
-            c["index"]: (c["message"]["content"] or "" if "message" in c else c["text"], c["token_ids"] or [])
-            for c in recorded.json()["choices"]
-        }
-    found: dict[int, tuple[str, list[int]]] = {}
-    for event in recorded.events()[:-1]:
-        for c in event["choices"]:
-            text, ids = found.get(c["index"], ("", []))
-            piece = c["delta"].get("content") if "delta" in c else c["text"]
-            found[c["index"]] = (text + (piece or ""), ids + (c.get("token_ids") or []))
-    return found
-
-
 def answered() -> list[str]:
     """Chats and completions that were not refused."""
     found = [name for name in names() if name.startswith(("chat_", "completions_")) and len(load(name)) > 1]
@@ -63,7 +48,12 @@ def answered() -> list[str]:
 @pytest.mark.parametrize("name", answered())
 def test_a_stream_says_what_the_whole_reply_says(name: str) -> None:
     """The seed is the same, so is the answer: what the proxy captures from either must agree too."""
-    assert texts_and_ids(one(name)) == texts_and_ids(one(name, is_streamed=True))
+    whole, streamed = said(one(name)), said(one(name, is_streamed=True))
+    assert whole.keys() == streamed.keys()
+    for index, choice in whole.items():
+        other = streamed[index]
+        assert (choice.text, choice.ids) == (other.text, other.ids)
+        assert choice.sampling_logprobs == pytest.approx(other.sampling_logprobs, abs=1e-3)
 
 
 @pytest.fixture(scope="module")
