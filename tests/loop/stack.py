@@ -25,6 +25,7 @@ QUICK = {
     "SLIPSTREAM_UPSTREAM_WAIT_SECONDS": "3",
     "SLIPSTREAM_VLLM_MAX_MODEL_LEN": "1024",
     "SLIPSTREAM_TRAINER_THREADS": "1",
+    "SLIPSTREAM_VLLM_ARGUMENTS": "--enable-auto-tool-choice --tool-call-parser hermes",  # for the corpus
 }
 
 
