@@ -8,7 +8,7 @@ import pytest
 from tests.corpus.recording import load, one
 from tests.fakes.vllm import FakeVllm
 from tests.proxy.running import RunningProxy, eventually
-from tests.sdk.test_openai import row_of
+from tests.sdk.seen import row_of
 from tests.sdk.worker import Worker
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
