@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import structlog
 
@@ -38,8 +38,7 @@ class Link(asyncio.Protocol):
         self.lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's does not inherit
 
     def ask(self, commands: Sequence[Sequence[bytes]]) -> Answer:
         """On its way when this returns."""
