@@ -172,7 +172,10 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         stack.push_async_callback(follower_engine.dispose)
         follower = Follower(follower_engine, keys, live, replicas, metrics, settings)
         valkey = valkey_at(redis_url, settings.valkey_wait_seconds, metrics.valkey_failures.inc)
-        works = [partial(replicas.watch, settings.watch_seconds), follower.run]
+        works: list[Callable[[], Awaitable[None]]] = [
+            partial(replicas.watch, settings.watch_seconds),
+            follower.run,
+        ]
         for work in [*works, valkey.run] if valkey else works:
             stack.push_async_callback(_cancelled, asyncio.create_task(_kept_running(work)))
         open_bodies = OpenBodies(settings.max_open_bytes)

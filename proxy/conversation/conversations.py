@@ -39,7 +39,7 @@ class Conversations:
             SharedLists(_FAILED, valkey, Memory(size), WINDOW_SECONDS),
         )
         self._recent = RecentCalls(size)
-        self._metrics = metrics
+        self._found, self._unknown = (metrics.conversations.labels(result) for result in ("found", "unknown"))
 
     async def place(self, record: CallRecord, body: Mapping[str, Any], *, is_captured: bool) -> Turn:
         """The call with its trajectory, as far as this can be known now."""
@@ -78,7 +78,7 @@ class Conversations:
         answered = self._lists.answered
         is_side = record.attribution.turn_type == "side"
         found = await (answered.newest(digest) if is_side else answered.pop(digest))
-        self._metrics.conversations.labels("found" if found else "unknown").inc()
+        (self._found if found else self._unknown).inc()
         return found
 
 

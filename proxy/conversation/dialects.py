@@ -7,12 +7,15 @@ the client sent. Arguments of tool calls count as JSON values, because some clie
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 from proxy.conversation.digest import Message
 from proxy.reply.choice import objects
 
 Json = Mapping[str, Any]
+_MAX_KNOWN_LENGTH = 4096
+_PLAIN = 2  # members: role and content
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 _MEDIA = frozenset(
     {
@@ -41,8 +44,11 @@ def _chat(body: Json) -> Iterator[Message]:
 
 
 def _chat_message(message: Json) -> Message:
-    role = _text(message.get("role"))
-    text, marks = _content(message.get("content"))
+    role, content = message.get("role"), message.get("content")
+    if len(message) == _PLAIN and isinstance(role, str) and isinstance(content, str):
+        return Message(role.strip(), content)  # most messages: nothing else can stand there
+    role = _text(role)
+    text, marks = _content(content)
     calls = objects(message.get("tool_calls"))
     if isinstance(old := message.get("function_call"), dict):
         calls.append({"function": old})
@@ -119,11 +125,20 @@ def _is_text(value: Any) -> TypeGuard[str]:
 
 def _as_value(given: Any) -> str:
     """JSON text, the same for the same value; what is no JSON stays the text that it is."""
+    if isinstance(given, str) and len(given) <= _MAX_KNOWN_LENGTH:
+        return _known_value(given)  # an agent repeats its calls with each of its turns
+    return _value_of(given)
+
+
+def _value_of(given: Any) -> str:
     try:
         value = json.loads(given or "{}") if isinstance(given, str) else given or {}
         return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError):
         return str(given).strip()
+
+
+_known_value = lru_cache(1024)(_value_of)
 
 
 def _text(value: Any) -> str:

@@ -45,12 +45,10 @@ class Conversation:
 
 
 def _add_message(into: _Hash, message: Message) -> None:
-    text = message.text.strip().encode("utf-8", "surrogatepass")
-    _add(into, (message.role, *message.marks, str(len(text))))
-    into.update(text)
+    role, text, marks = message
+    _add(into, (role, *marks, text.strip()) if marks else (role, text.strip()))
 
 
 def _add(into: _Hash, pieces: Sequence[str]) -> None:
-    raw = [piece.encode("utf-8", "surrogatepass") for piece in pieces]
-    lengths = ",".join([str(len(piece)) for piece in raw])
-    into.update(b"%b;%b" % (lengths.encode(), b"".join(raw)))
+    lengths = ",".join([str(len(piece)) for piece in pieces])
+    into.update(f"{lengths};{''.join(pieces)}".encode("utf-8", "surrogatepass"))

@@ -37,7 +37,9 @@ class SharedLists:
             self._remember(digest, ids, is_again=is_again)
             return None
         told.add_done_callback(
-            lambda done: None if done.result() else self._remember(digest, ids, is_again=is_again)
+            lambda done: (
+                None if done.cancelled() or done.result() else self._remember(digest, ids, is_again=is_again)
+            )
         )
         return told
 

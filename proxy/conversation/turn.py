@@ -3,7 +3,6 @@
 Invariant: an answered turn is continued once. Whoever takes one tells its own answer, or gives the turn back.
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -53,9 +52,9 @@ class Turn:
 
     async def told(self) -> None:
         """Returns when all proxies can know, or after a bounded wait."""
-        waiting = [telling for telling in self._telling or () if telling is not None and not telling.done()]
-        if waiting:
-            await asyncio.wait(waiting)
+        for telling in self._telling or ():
+            if telling is not None and not telling.done():
+                await telling
 
     def _tell(self, answered: SharedLists, choices: Sequence[ChoiceRecord]) -> list[ChoiceRecord]:
         conversation, dialect = self.conversation, self.dialect
