@@ -63,6 +63,9 @@ class Turn:
         told: list[ChoiceRecord] = []
         alike: dict[bytes, list[UUID]] = {}
         for choice in choices:
+            if choice.index not in range(self.record.num_choices):  # nobody asked for it
+                told.append(choice)
+                continue
             digest = conversation.answered(dialect.answered(choice.response or {}))
             told.append(replace(choice, conversation_sha256=digest.hex()))
             alike.setdefault(digest, []).insert(0, trajectory_of_choice(self.record, choice.index))

@@ -260,8 +260,7 @@ def test_calls_go_on_while_valkey_is_stopped_and_dies(
         fifth = proxy.chat(messages=then(question, reply_of(fourth)))
     assert trajectory_of(third) == trajectory_of(second)  # by memory
     assert trajectory_of(fifth) == trajectory_of(fourth)
-    [looked_for] = [r for r in proxy.exchanges(5) if str(r.trajectory_id) == trajectory_of(second)][:1]
-    assert looked_for.status == "completed"
+    assert {row.status for row in proxy.exchanges(5)} == {"completed"}
     assert proxy.metric("slipstream_valkey_failures_total") >= 1
 
 
