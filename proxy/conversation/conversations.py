@@ -14,14 +14,7 @@ from ledger.vocabulary import IdentifiedBy
 from proxy.conversation.dialects import DIALECTS
 from proxy.conversation.digest import Conversation
 from proxy.conversation.memory import Memory
-from proxy.conversation.recent_calls import (
-    WINDOW_SECONDS,
-    RecentCalls,
-    Sender,
-    SentCall,
-    sender_digest,
-    sender_of,
-)
+from proxy.conversation.recent_calls import WINDOW_SECONDS, RecentCalls, SentCall, sender_of
 from proxy.conversation.shared import SharedLists
 from proxy.conversation.turn import Lists, Turn
 from proxy.conversation.valkey import Valkey
@@ -57,7 +50,7 @@ class Conversations:
         taken = digest if sent.identified_by is IdentifiedBy.CONVERSATION else None
         return Turn(record, self._lists, dialect, conversation, taken, sender, sent)
 
-    def _repeated(self, record: CallRecord, sender: Sender, digest: bytes | None) -> SentCall | None:
+    def _repeated(self, record: CallRecord, sender: bytes, digest: bytes | None) -> SentCall | None:
         """A retry of a call that came to this process: it goes where that went."""
         earlier = self._recent.repeated(sender, record.num_retries) if record.num_retries else None
         if earlier is None:
@@ -66,10 +59,10 @@ class Conversations:
             self._lists.answered.remove(digest, earlier.trajectory_id)  # it was given back for this retry
         return SentCall(earlier.trajectory_id, earlier.identified_by, record.num_retries)
 
-    async def _looked_up(self, record: CallRecord, sender: Sender, digest: bytes | None) -> SentCall:
+    async def _looked_up(self, record: CallRecord, sender: bytes, digest: bytes | None) -> SentCall:
         if digest and (found := await self._continued(record, digest)):
             return SentCall(found, IdentifiedBy.CONVERSATION, record.num_retries)
-        failed = await self._lists.failed.pop(sender_digest(sender)) if record.num_retries else None
+        failed = await self._lists.failed.pop(sender) if record.num_retries else None
         return SentCall(
             failed or record.attribution.trajectory_id, IdentifiedBy.NEW, record.num_retries
         )  # failed: at another proxy

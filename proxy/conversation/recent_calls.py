@@ -15,7 +15,6 @@ from ledger.vocabulary import IdentifiedBy
 
 WINDOW_SECONDS = 900
 _MAX_EQUAL = 16
-Sender = tuple[str, ...]  # project, key, route, digest of the body
 
 
 @dataclass(slots=True, eq=False)
@@ -31,15 +30,15 @@ class SentCall:
 class RecentCalls:
     def __init__(self, max_bodies: int) -> None:
         self._max_bodies = max_bodies
-        self._calls: OrderedDict[Sender, list[SentCall]] = OrderedDict()
+        self._calls: OrderedDict[bytes, list[SentCall]] = OrderedDict()
 
-    def add(self, sender: Sender, call: SentCall) -> None:
+    def add(self, sender: bytes, call: SentCall) -> None:
         calls = self._calls.pop(sender, [])
         self._calls[sender] = [*calls[1 - _MAX_EQUAL :], call]
         if len(self._calls) > self._max_bodies:
             self._calls.popitem(last=False)
 
-    def repeated(self, sender: Sender, num_retries: int) -> SentCall | None:
+    def repeated(self, sender: bytes, num_retries: int) -> SentCall | None:
         """The call that a retry with this count repeats; it is not found again."""
         oldest = time.monotonic() - WINDOW_SECONDS
         fitting = [
@@ -54,9 +53,7 @@ class RecentCalls:
         return call
 
 
-def sender_of(record: CallRecord) -> Sender:
-    return record.project, str(record.key_id), record.endpoint, record.request_sha256 or ""
-
-
-def sender_digest(sender: Sender) -> bytes:
-    return hashlib.sha256("\n".join(sender).encode("utf-8", "surrogatepass")).digest()
+def sender_of(record: CallRecord) -> bytes:
+    """Who sent what, where: the digest of project, key, route and the body's own digest."""
+    parts = (record.project, str(record.key_id), record.endpoint, record.request_sha256 or "")
+    return hashlib.sha256("\n".join(parts).encode()).digest()

@@ -13,7 +13,7 @@ from ledger.vocabulary import ExchangeStatus, IdentifiedBy
 from proxy.conversation.dialects import Dialect
 from proxy.conversation.digest import Conversation
 from proxy.conversation.link import Answer
-from proxy.conversation.recent_calls import Sender, SentCall, sender_digest
+from proxy.conversation.recent_calls import SentCall
 from proxy.conversation.shared import SharedLists
 
 
@@ -34,7 +34,7 @@ class Turn:
     dialect: Dialect | None = None
     conversation: Conversation | None = None
     taken: bytes | None = None  # the digest that it took its trajectory from
-    sender: Sender = ()
+    sender: bytes = b""
     sent: SentCall | None = None
     _telling: list[Answer | None] | None = None
 
@@ -77,7 +77,7 @@ class Turn:
         if self.taken is not None:
             self._push(lists.answered, self.taken, [sent.trajectory_id], is_again=True)
         elif sent.identified_by is IdentifiedBy.NEW:
-            self._push(lists.failed, sender_digest(self.sender), [sent.trajectory_id], is_again=True)
+            self._push(lists.failed, self.sender, [sent.trajectory_id], is_again=True)
 
     def _push(self, lists: SharedLists, digest: bytes, ids: list[UUID], *, is_again: bool) -> None:
         assert self._telling is not None

@@ -227,7 +227,7 @@ def sent(num_retries: int = 0, *, is_answered: bool = False) -> SentCall:
 
 
 def test_a_retry_repeats_the_attempt_whose_answer_did_not_arrive_and_each_once() -> None:
-    recent, sender = RecentCalls(10), ("default", "None", "/v1/chat/completions", "ab")
+    recent, sender = RecentCalls(10), a_digest()
     lost, read = sent(), sent(is_answered=True)
     recent.add(sender, lost)
     recent.add(sender, read)
@@ -237,11 +237,11 @@ def test_a_retry_repeats_the_attempt_whose_answer_did_not_arrive_and_each_once()
     assert recent.repeated(sender, 2) is again
     assert recent.repeated(sender, 1) is read
     assert recent.repeated(sender, 1) is None
-    assert recent.repeated(("other", *sender[1:]), 1) is None
+    assert recent.repeated(a_digest(), 1) is None
 
 
 def test_an_old_call_is_no_longer_repeated() -> None:
-    recent, sender, old = RecentCalls(10), ("default",), sent()
+    recent, sender, old = RecentCalls(10), a_digest(), sent()
     old.sent_at -= 901
     recent.add(sender, old)
     assert recent.repeated(sender, 1) is None
