@@ -100,6 +100,8 @@ def test_of_several_next_turns_the_first_goes_on_and_the_others_begin(
     assert ids[0] == trajectory_of(first) != ids[1]
     third = a.chat(messages=then(*then(question, reply_of(first)), reply_of(second, 1)))
     assert trajectory_of(third) == ids[1]
+    rows = a.exchanges(4)  # each stands in the trajectory that its reply named
+    assert sorted(str(row.trajectory_id) for row in rows) == sorted(ids * 2)
 
 
 def test_an_answer_made_anew_begins_a_trajectory(proxy: RunningProxy, question: dict[str, Any]) -> None:
@@ -228,6 +230,20 @@ def test_a_retry_of_a_turn_whose_answer_was_lost_goes_on_and_the_turn_stays_take
     assert ids[0] == trajectory_of(first) != ids[1]
 
 
+def test_a_retry_at_another_proxy_of_a_turn_whose_answer_was_lost_is_placed_when_it_is_written(
+    two: tuple[RunningProxy, RunningProxy], question: dict[str, Any]
+) -> None:
+    a, b = two
+    first = a.chat(messages=[question])
+    following = then(question, reply_of(first))
+    lost, again = a.chat(messages=following), b.chat(RETRY, messages=following)
+    assert lost.status_code == again.status_code == 200
+    a.exchanges(3)
+    of_first = "SELECT untrainable_reason FROM exchanges WHERE trajectory_id = :id ORDER BY id"
+    placed = [(None,), ("duplicate_retry",), (None,)]
+    eventually(lambda: a.rows(of_first, id=trajectory_of(first)) == placed)
+
+
 def test_a_retry_after_a_failure_takes_the_turn_that_was_given_back(
     two: tuple[RunningProxy, RunningProxy], vllm: FakeVllm, question: dict[str, Any]
 ) -> None:
@@ -261,6 +277,12 @@ def test_calls_go_on_while_valkey_is_stopped_and_dies(
     assert trajectory_of(third) == trajectory_of(second)  # by memory
     assert trajectory_of(fifth) == trajectory_of(fourth)
     assert {row.status for row in proxy.exchanges(5)} == {"completed"}
+    rows = "SELECT count(*) FROM exchanges WHERE trajectory_id = :id"
+    eventually(
+        lambda: proxy.rows(rows, id=trajectory_of(first)) == [(3,)]
+    )  # the ledger knew what the proxy did not
+    judged = proxy.client.post(f"/v1/trajectories/{trajectory_of(second)}/reward", json={"reward": 1})
+    assert judged.json()["trajectory_id"] == trajectory_of(first)
     assert proxy.metric("slipstream_valkey_failures_total") >= 1
 
 
