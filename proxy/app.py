@@ -22,6 +22,8 @@ from proxy.access.caller import Caller
 from proxy.access.concurrency import Concurrency
 from proxy.access.keys import Keys, refuse_key_in_url, require_key
 from proxy.body import ClientGoneError, check_host, read_headers
+from proxy.conversation.conversations import Conversations
+from proxy.conversation.valkey import valkey_at
 from proxy.errors import ProxyError, openai_envelope, send_error
 from proxy.follow import Follower, first_look
 from proxy.live import LivePolicies
@@ -169,11 +171,19 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         follower_engine = async_engine(url, pool_size=1)
         stack.push_async_callback(follower_engine.dispose)
         follower = Follower(follower_engine, keys, live, replicas, metrics, settings)
-        for work in (partial(replicas.watch, settings.watch_seconds), follower.run):
+        valkey = valkey_at(redis_url, settings.valkey_wait_seconds, metrics.valkey_failures.inc)
+        works: list[Callable[[], Awaitable[None]]] = [
+            partial(replicas.watch, settings.watch_seconds),
+            follower.run,
+        ]
+        for work in [*works, valkey.run] if valkey else works:
             stack.push_async_callback(_cancelled, asyncio.create_task(_kept_running(work)))
         open_bodies = OpenBodies(settings.max_open_bytes)
         concurrency = Concurrency(settings.max_concurrent_per_key)
-        parts = Parts(settings, keys, concurrency, live, replicas, vllm, recorder, metrics, open_bodies)
+        conversations = Conversations(settings, valkey, metrics)
+        parts = Parts(
+            settings, keys, concurrency, live, replicas, vllm, recorder, conversations, metrics, open_bodies
+        )
         yield parts, create_management(parts, engine, nudge)
 
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from ledger.identifiers import choice_id, new_call_id
-from ledger.records import Attribution
+from ledger.identifiers import new_call_id
+from ledger.records import Attribution, CallRecord
 from ledger.vocabulary import IdentifiedBy
+from proxy.conversation.turn import trajectory_of_choice
 from proxy.errors import InvalidRequestError
 
 MAX_ID_LENGTH = 256
@@ -79,11 +80,11 @@ def _turn_type(value: str | None) -> str:
     return text
 
 
-def trajectory_names(attribution: Attribution, num_choices: int) -> str:
+def trajectory_names(record: CallRecord) -> str:
     """The reply's `x-trajectory-id`: the caller's own name or ours; with n > 1 one per choice, in order."""
-    name = attribution.external_id
+    name, num_choices = record.attribution.external_id, record.num_choices
     if name is not None:
         names = [name if k == 0 else f"{name}#{k}" for k in range(num_choices)]
     else:
-        names = [str(choice_id(attribution.trajectory_id, k)) for k in range(num_choices)]
+        names = [str(trajectory_of_choice(record, k)) for k in range(num_choices)]
     return ", ".join(quote(text, safe="!#$&'()*+/:;=?@[]^_`{|}~<> ") for text in names)

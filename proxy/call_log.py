@@ -10,9 +10,9 @@ from dataclasses import replace
 import structlog
 
 from ledger.errors import SpoolError
-from ledger.records import CallRecord
 from ledger.vocabulary import ExchangeStatus
 from proxy.attribution import trajectory_names
+from proxy.conversation.turn import Turn
 from proxy.errors import CaptureRefusedError
 from proxy.parts import Parts
 from proxy.reply.capture import Capture
@@ -22,8 +22,9 @@ log = structlog.get_logger()
 
 
 class CallLog:
-    def __init__(self, parts: Parts, record: CallRecord, capture: Capture, *, is_captured: bool) -> None:
-        self.record = record  # as accepted: without an answer
+    def __init__(self, parts: Parts, turn: Turn, capture: Capture, *, is_captured: bool) -> None:
+        self.record = turn.record  # as accepted: without an answer
+        self._turn = turn
         self.is_captured = is_captured
         self.capture = capture
         self._parts = parts
@@ -70,6 +71,7 @@ class CallLog:
             await asyncio.shield(self._finish(status, http_status, is_delivered=True))
         except SpoolError as error:
             self._go_uncaptured(error)
+        await self._turn.told()  # a fast client's next turn may come to another process at once
 
     def end_at_hang_up(self, *, has_started: bool) -> None:
         """The client is gone, or the server shuts down. Everything produced and sent counts as delivered."""
@@ -82,7 +84,7 @@ class CallLog:
     def headers(self) -> list[tuple[bytes, bytes]]:
         record = self.record
         return [
-            (b"x-trajectory-id", trajectory_names(record.attribution, record.num_choices).encode("ascii")),
+            (b"x-trajectory-id", trajectory_names(record).encode("ascii")),
             (b"x-request-id", record.request_id.encode("ascii")),
             (b"x-model-version", str(record.version).encode()),
             (b"x-captured", b"true" if self.is_captured else b"false"),
@@ -103,6 +105,7 @@ class CallLog:
         self._parts.metrics.calls.labels(status).inc()
         self._parts.metrics.total.observe(total_seconds)
         self._check_version()
+        choices = self._turn.ended(status, self.capture.records())
         if not self.is_captured:
             nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             nothing.set_result(None)
@@ -118,7 +121,7 @@ class CallLog:
             num_prompt_tokens=self.capture.num_prompt_tokens,
             first_token_seconds=self._first_token_seconds,
             total_seconds=total_seconds,
-            choices=self.capture.records(),
+            choices=choices,
         )
         return self._parts.recorder.finish(record)
 

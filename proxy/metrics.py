@@ -34,6 +34,10 @@ class Metrics:
         self.spool_waiting_seconds = gauge(
             "slipstream_spool_waiting_seconds", "For how long something has waited to be committed."
         )
+        self.conversations = counter(
+            "slipstream_conversation_lookups", "Untagged calls with an assistant turn, by result.", "result"
+        )
+        self.valkey_failures = counter("slipstream_valkey_failures", "Connections to Valkey that failed.")
         self.inflight = gauge("slipstream_inflight_calls", "Calls that are running.")
         self.replicas = gauge("slipstream_replicas", "Replicas of vLLM, by state.", "state")
         self.live_version = gauge("slipstream_live_version", "The version that new calls get.", "policy")

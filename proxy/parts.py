@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from proxy.access.concurrency import Concurrency
 from proxy.access.keys import Keys
+from proxy.conversation.conversations import Conversations
 from proxy.live import LivePolicies
 from proxy.metrics import Metrics
 from proxy.open_bodies import OpenBodies
@@ -22,5 +23,6 @@ class Parts:
     replicas: Replicas
     vllm: VllmClient
     recorder: Recorder
+    conversations: Conversations
     metrics: Metrics
     open_bodies: OpenBodies

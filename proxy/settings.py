@@ -73,6 +73,13 @@ class ProxySettings(EnvironmentSettings):
     send_seconds: float = Field(default=300, gt=0, validation_alias="SLIPSTREAM_SEND_SECONDS")
     watch_seconds: float = Field(default=1, gt=0, validation_alias="SLIPSTREAM_WATCH_SECONDS")
     adopt_seconds: float = Field(default=60, gt=0, validation_alias="SLIPSTREAM_ADOPT_SECONDS")
+    conversation_seconds: int = Field(
+        default=86_400, ge=1, validation_alias="SLIPSTREAM_CONVERSATION_SECONDS"
+    )
+    max_remembered_turns: int = Field(
+        default=50_000, ge=1, validation_alias="SLIPSTREAM_MAX_REMEMBERED_TURNS"
+    )
+    valkey_wait_seconds: float = Field(default=0.05, gt=0, validation_alias="SLIPSTREAM_VALKEY_WAIT_SECONDS")
     default_temperature: float = Field(
         default=1.0, ge=0, validation_alias="SLIPSTREAM_DEFAULT_TEMPERATURE"
     )  # what vLLM samples with when a request names none

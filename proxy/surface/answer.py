@@ -59,7 +59,8 @@ async def answer(  # noqa: PLR0917 - what a call comes with
         call_id = record.call_id.hex
         body = request.upstream_body(target.upstream_model, call_id, is_captured=is_captured)
         dispatch = dispatched(parts, target, endpoint.path, body, call_id, request.affinity)
-        call_log = CallLog(parts, record, reply.capture, is_captured=is_captured)
+        turn = await parts.conversations.place(record, request.body, is_captured=is_captured)
+        call_log = CallLog(parts, turn, reply.capture, is_captured=is_captured)
         await Call(parts, endpoint, reply, dispatch, call_log).run(scope, send)
 
 

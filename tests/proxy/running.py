@@ -123,6 +123,8 @@ def start_process(settings: ProxySettings, port: int) -> "subprocess.Popen[bytes
         "SLIPSTREAM_WATCH_SECONDS": "0.1",
         "SLIPSTREAM_DATABASE_WAIT_SECONDS": str(settings.database_wait_seconds),
     }
+    if settings.redis_url is not None:
+        environment["REDIS_URL"] = settings.redis_url.get_secret_value()
     code = "from proxy.server import serve; from proxy.settings import ProxySettings; serve(ProxySettings())"
     return subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **environment}, stderr=subprocess.PIPE
