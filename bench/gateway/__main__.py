@@ -66,7 +66,9 @@ def _measure(options: argparse.Namespace, directory: Path, console: Console) -> 
     started_at = time.monotonic()
 
     def tell(text: str) -> None:
-        console.print(f"{time.monotonic() - started_at:5.0f} s  {text}", style="dim", highlight=False)
+        console.print(
+            f"{time.monotonic() - started_at:5.0f} s  {text}", style="dim", markup=False, highlight=False
+        )
 
     with set_up(directory, options.contenders, tell) as stage:
         bench = Bench(Plan.quick() if options.quick else Plan(), stage, tell, is_profiled=options.profile)
