@@ -5,7 +5,7 @@ Invariant: a round counts only if every call that was answered is a row with its
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +56,8 @@ def running_ledger(directory: Path) -> Iterator[Ledger]:
     with started(postgres.postgres_spec(home, port, inherited, 60), directory) as tree:
         url = postgres.database_url(home, port)
         migrate(url)
-        yield Ledger(url, tree, Rows(url))
+        with closing(Rows(url)) as rows:
+            yield Ledger(url, tree, rows)
 
 
 class Rows:
@@ -65,6 +66,9 @@ class Rows:
     def __init__(self, url: str) -> None:
         self._connection = psycopg.connect(url, autocommit=True)
         self._after = self._last()
+
+    def close(self) -> None:
+        self._connection.close()
 
     def _last(self) -> object:
         row = self._connection.execute(_LAST).fetchone()
