@@ -36,7 +36,8 @@ def main() -> int:
         return 1
     figures = figures_of(bench.rows)
     judged = verdicts(figures)
-    report.write(found, figures, bench.rows)
+    is_whole = not options.only and not options.profile and set(options.contenders) == set(KNOWN)
+    report.write(found, figures, bench.rows, report.RESULTS if is_whole else report.PARTIAL)
     report.show(console, figures, bench.rows, judged)
     return 1 if any(not verdict.is_met for verdict in judged) else 0
 

@@ -90,7 +90,7 @@ def streams(bench: Bench) -> None:
         num_open=peak.num_open,
         idle_mib=idle_kib / 1024,
         peak_mib=peak.memory_kib / 1024,
-        kib_per_stream=(peak.memory_kib - idle_kib) / many,
+        kib_per_stream=(peak.memory_kib - idle_kib) / max(1, peak.num_open),
     )
 
 

@@ -1,4 +1,4 @@
-"""`python -m bench.gateway.picture`: docs/pictures/gateway.png from bench/results/gateway.json."""
+"""`python -m bench.gateway.picture`: bench/results/gateway.json as docs/pictures/gateway.png, and as docs' table."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from bench.gateway.figures import FLOOR, OURS, TODAY
-from bench.gateway.report import RESULTS
+from bench.gateway.report import RESULTS, markdown
 
 PICTURE = Path("docs/pictures/gateway.png")
 _NAMES = {FLOOR: "nginx (reads nothing)", OURS: "Slipstream", TODAY: "LiteLLM's proxy"}
@@ -50,5 +50,6 @@ def _draw_panel(axis: Axes, title: str, values: dict[str, float]) -> None:
 
 
 if __name__ == "__main__":
-    draw(json.loads(RESULTS.read_text(encoding="utf-8"))["figures"], PICTURE)
-    print(PICTURE)
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))["figures"]
+    draw(found, PICTURE)
+    print(markdown(found))

@@ -22,6 +22,9 @@ _WAITING = (
     "_worker (concurrent/futures/thread.py",
     "Condition.wait (threading.py",
 )  # seen as running, but asleep
+_ON_EVERY_STACK = re.compile(
+    r"\((<frozen|typer/|slipstream/|threading|asyncio/runners|uvicorn/(server|_compat))"
+)
 
 
 @contextmanager
@@ -66,12 +69,12 @@ def summary(lines: Iterable[str], seconds_by_thread: dict[int, float]) -> str:
         if not frames or frames[-1].startswith(_WAITING):
             continue
         own[_without_line(frames[-1])] += int(count)
-        for frame in set(map(_without_line, frames)):
+        for frame in {_without_line(frame) for frame in frames if not _ON_EVERY_STACK.search(frame)}:
             whole[frame] += int(count)
     threads = sorted(seconds_by_thread.items(), key=lambda item: -item[1])
     by_thread = "\n".join(f"{seconds:8.3f} s  {names.get(tid, tid)}" for tid, seconds in threads if seconds)
     parts = (("own time", own), ("with what they call", whole))
-    tables = (f"{title}, {counts.total()} samples\n{_table(counts, own.total())}" for title, counts in parts)
+    tables = (f"{title}, of {own.total()} samples\n{_table(counts, own.total())}" for title, counts in parts)
     return "\n\n".join((f"CPU by thread\n{by_thread}", *tables, ""))
 
 
