@@ -65,12 +65,12 @@ def show(console: Console, figures: dict[str, float], rows: list[Row], found: li
         table.add_column(name, justify="left" if name in {"measure", "contender"} else "right")
     for measure, contender in dict.fromkeys((row.measure, row.contender) for row in rows):
         values = [figures.get(f"{measure}_{contender}_{value}") for value in _COLUMNS]
-        table.add_row(measure, contender, *("" if value is None else f"{_shown(value)}" for value in values))
+        table.add_row(measure, contender, *("" if value is None else f"{shown(value)}" for value in values))
     console.print(table)
     console.print(_judged(found))
 
 
-def _shown(value: float) -> str:
+def shown(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
@@ -80,7 +80,7 @@ def markdown(figures: dict[str, float]) -> str:
     for verdict in verdicts(figures):
         target = verdict.target
         mark = "" if verdict.is_met else " (missed)"
-        lines.append(f"| {target.sentence} | {target.bound} | {_shown(verdict.value)}{mark} |")
+        lines.append(f"| {target.sentence} | {target.bound} | {shown(verdict.value)}{mark} |")
     return "\n".join(lines)
 
 
