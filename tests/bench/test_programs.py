@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -14,19 +13,8 @@ from bench.gateway.bench import values_of
 from bench.gateway.children import ROOT, ChildFailedError, environment, python, started
 from bench.gateway.outcome import Load, Outcome
 from bench.gateway.profile import summary
-from slipstream.http import ask_http
 from slipstream.local.child import ChildSpec
 from slipstream.local.ports import free_ports
-
-
-@pytest.fixture(scope="module")
-def mock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    (port,) = free_ports(1)
-    command = python("-m", "bench.gateway.upstream", str(port))
-    url = f"http://127.0.0.1:{port}"
-    spec = ChildSpec("mock", "", lambda: ask_http(f"{url}/health"), command, environment())
-    with started(spec, tmp_path_factory.mktemp("mock")):
-        yield url
 
 
 def driven(mock: str, **values: object) -> Outcome:
