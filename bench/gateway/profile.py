@@ -18,10 +18,12 @@ _PY_SPY = "py-spy==0.4.3"
 _PER_SECOND = 400
 _NUM_LINES = 50
 _THREAD = re.compile(r"thread \((\d+)\): (.*)")
-_WAITING = (
+_WAITING = (  # seen as running, but asleep
     "_worker (concurrent/futures/thread.py",
     "Condition.wait (threading.py",
-)  # seen as running, but asleep
+    "Recorder._next_entries (proxy/recorder.py",
+    "Connection.wait (psycopg/connection.py",
+)
 _ON_EVERY_STACK = re.compile(
     r"\((<frozen|typer/|slipstream/|threading|asyncio/runners|uvicorn/(server|_compat))"
 )
