@@ -15,6 +15,7 @@ from bench.gateway.outcome import Load, Outcome
 from bench.gateway.profile import summary
 from slipstream.local.child import ChildSpec
 from slipstream.local.ports import free_ports
+from tests.proxy.running import eventually
 
 
 def driven(mock: str, **values: object) -> Outcome:
@@ -66,10 +67,11 @@ def test_a_trees_cpu_is_that_of_its_processes_and_stands_still_when_frozen(tmp_p
     with started(
         ChildSpec("busy", "", command=python("-c", busy), environment=environment()), tmp_path
     ) as tree:
-        time.sleep(0.5)
+        eventually(lambda: len(tree.pids()) == 2 and tree.cpu_seconds() > 0.05)
+        assert tree.memory_kib() > 1000
         tree.freeze()
+        time.sleep(0.2)  # a process stops when it next enters the kernel
         frozen = tree.cpu_seconds()
-        assert (len(tree.pids()), frozen > 0.05, tree.memory_kib() > 1000) == (2, True, True)
         time.sleep(0.3)
         assert tree.cpu_seconds() == frozen
         pids = tree.pids()
