@@ -36,7 +36,8 @@ def main() -> int:
         return 1
     figures = figures_of(bench.rows)
     judged = verdicts(figures)
-    report.write(found, figures, bench.rows)
+    is_whole = not options.only and not options.profile and set(options.contenders) == set(KNOWN)
+    report.write(found, figures, bench.rows, report.RESULTS if is_whole else report.PARTIAL)
     report.show(console, figures, bench.rows, judged)
     return 1 if any(not verdict.is_met for verdict in judged) else 0
 
@@ -66,7 +67,9 @@ def _measure(options: argparse.Namespace, directory: Path, console: Console) -> 
     started_at = time.monotonic()
 
     def tell(text: str) -> None:
-        console.print(f"{time.monotonic() - started_at:5.0f} s  {text}", style="dim", highlight=False)
+        console.print(
+            f"{time.monotonic() - started_at:5.0f} s  {text}", style="dim", markup=False, highlight=False
+        )
 
     with set_up(directory, options.contenders, tell) as stage:
         bench = Bench(Plan.quick() if options.quick else Plan(), stage, tell, is_profiled=options.profile)

@@ -17,6 +17,14 @@ from slipstream.local.child import ChildSpec
 from slipstream.local.ports import free_ports
 
 VERSION = "1.108.7"
+# no key: who has none to check is faster; it must be told that this is meant
+_ENVIRONMENT = {
+    "PYTHONPATH": "",
+    "LITELLM_LOG": "ERROR",
+    "LITELLM_MODE": "PRODUCTION",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+}
 _CONFIG = """
 model_list:
   - model_name: {model}
@@ -46,7 +54,7 @@ def running_litellm(directory: Path, upstream: int, report: Callable[[str], None
         lambda: ask_http(f"http://127.0.0.1:{port}/health/liveliness"),
         (str(programs / "litellm"), "--config", str(file), "--host", "127.0.0.1", "--port", str(port),
          "--num_workers", "1"),
-        environment(PYTHONPATH="", LITELLM_LOG="ERROR", LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION"),
+        environment(**_ENVIRONMENT),
         start_seconds=180,
     )  # fmt: skip
     with started(spec, directory) as tree:

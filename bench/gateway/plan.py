@@ -19,5 +19,4 @@ class Plan:
             seconds=2.0,
             stream_tokens=60,
             num_latency_calls=150,
-            concurrent_stream_tokens=15,
         )

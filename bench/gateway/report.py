@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.gateway.figures import Row
-from bench.gateway.targets import Verdict
+from bench.gateway.targets import Verdict, verdicts
 
 RESULTS = Path("bench/results/gateway.json")
+PARTIAL = Path("bench/results/gateway-partial.json")  # of a run that left something out
 _COLUMNS = {
     "cpu_us": "CPU µs",
     "ledger_cpu_us": "Postgres µs",
@@ -46,7 +47,7 @@ def _processor() -> str:
     )
 
 
-def write(found: dict[str, Any], figures: dict[str, float], rows: list[Row], path: Path = RESULTS) -> None:
+def write(found: dict[str, Any], figures: dict[str, float], rows: list[Row], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     result = {
         "machine": found,
@@ -64,13 +65,23 @@ def show(console: Console, figures: dict[str, float], rows: list[Row], found: li
         table.add_column(name, justify="left" if name in {"measure", "contender"} else "right")
     for measure, contender in dict.fromkeys((row.measure, row.contender) for row in rows):
         values = [figures.get(f"{measure}_{contender}_{value}") for value in _COLUMNS]
-        table.add_row(measure, contender, *("" if value is None else f"{_shown(value)}" for value in values))
+        table.add_row(measure, contender, *("" if value is None else f"{shown(value)}" for value in values))
     console.print(table)
     console.print(_judged(found))
 
 
-def _shown(value: float) -> str:
+def shown(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def markdown(figures: dict[str, float]) -> str:
+    """The table of docs/performance.md."""
+    lines = ["| | wanted | measured |", "| --- | --- | --- |"]
+    for verdict in verdicts(figures):
+        target = verdict.target
+        mark = "" if verdict.is_met else " (missed)"
+        lines.append(f"| {target.sentence} | {target.bound} | {shown(verdict.value)}{mark} |")
+    return "\n".join(lines)
 
 
 def _judged(found: list[Verdict]) -> Table:

@@ -4,8 +4,8 @@ Invariant: a round counts only if every call that was answered is a row with its
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +56,8 @@ def running_ledger(directory: Path) -> Iterator[Ledger]:
     with started(postgres.postgres_spec(home, port, inherited, 60), directory) as tree:
         url = postgres.database_url(home, port)
         migrate(url)
-        yield Ledger(url, tree, Rows(url))
+        with closing(Rows(url)) as rows:
+            yield Ledger(url, tree, rows)
 
 
 class Rows:
@@ -65,6 +66,9 @@ class Rows:
     def __init__(self, url: str) -> None:
         self._connection = psycopg.connect(url, autocommit=True)
         self._after = self._last()
+
+    def close(self) -> None:
+        self._connection.close()
 
     def _last(self) -> object:
         row = self._connection.execute(_LAST).fetchone()
@@ -93,12 +97,18 @@ class Rows:
 
 @contextmanager
 def running_slipstream(
-    directory: Path, upstream: int, ledger: Ledger, *, num_workers: int = 1, name: str = "slipstream"
+    directory: Path,
+    upstream: int,
+    ledger: Ledger,
+    *,
+    num_workers: int = 1,
+    name: str = "slipstream",
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Contender]:
     (port,) = free_ports(1)
     home = directory / f"{name}-{port}"
     home.mkdir()
-    settings = environment(
+    configured = environment(
         DATABASE_URL=ledger.url,
         SLIPSTREAM_UPSTREAM_URLS=f"http://127.0.0.1:{upstream}",
         SLIPSTREAM_BASE_MODEL=BASE_MODEL,
@@ -106,13 +116,14 @@ def running_slipstream(
         SLIPSTREAM_SPOOL=str(home / "spool"),
         SLIPSTREAM_PORT=str(port),
         SLIPSTREAM_WORKERS=str(num_workers),
+        **(settings or {}),
     )
     spec = ChildSpec(
         name,
         "Its log says why.",
         lambda: ask_http(f"http://127.0.0.1:{port}/ready"),
         python("-m", "slipstream", "proxy"),
-        settings,
+        configured,
         start_seconds=60,
     )
     with started(spec, directory) as tree:

@@ -30,11 +30,11 @@ def dechunked(body: bytes) -> bytes:
     pieces: list[bytes] = []
     at = 0
     while True:
-        line_end = body.index(b"\r\n", at)
-        size = int(body[at:line_end], 16)
+        line_end = body.find(b"\r\n", at)
+        size = int(body[at:line_end], 16) if line_end > at else -1
         if size == 0:
             return b"".join(pieces)
         start, at = line_end + 2, line_end + 2 + size + 2
-        if body[at - 2 : at] != b"\r\n":
-            raise ValueError("a chunk does not end where it says")
+        if size < 0 or body[at - 2 : at] != b"\r\n":
+            raise ValueError("the chunks do not add up")
         pieces.append(body[start : at - 2])
