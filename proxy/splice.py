@@ -16,6 +16,7 @@ Match: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
 
 _scan = cast("Callable[[str, int], tuple[Any, int]]", JSONDecoder().scan_once)  # type: ignore[attr-defined]
 _space: Match = re.compile(r"[ \t\n\r]*").match
+_plain_key: Match = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*').match
 _quote: Match = re.compile(r'"').match
 _colon: Match = re.compile(r"[ \t\n\r]*:[ \t\n\r]*").match
 _open_object: Match = re.compile(r"[ \t\n\r]*\{[ \t\n\r]*").match
@@ -65,14 +66,26 @@ def members(text: str, at: int = 0) -> list[Member]:
         return found
     while True:
         start = at
-        key, at = scanstring(text, _matched(_quote, text, at, "a key"), True)
-        value_start = _matched(_colon, text, at, "':'")
+        if match := _plain_key(text, at):
+            key, value_start = match[1], match.end()
+        else:
+            key, value_start = _key(text, at)
         value, end = _value(text, value_start)
         found.append(Member(key, start, value_start, end, value))
+        following = text[end : end + 2]
+        if following[:1] == "," and following[1:] == '"':  # as programs write it
+            at = end + 1
+            continue
         at = _matched(_comma_or_close, text, end, "',' or '}'")
         if text[at - 1] == "}":
             return found
         at = _matched(_space, text, at, "")
+
+
+def _key(text: str, at: int) -> tuple[str, int]:
+    """A key with escapes in it, or none at all."""
+    key, at = scanstring(text, _matched(_quote, text, at, "a key"), True)
+    return key, _matched(_colon, text, at, "':'")
 
 
 def elements(text: str, at: int) -> list[tuple[int, int]]:

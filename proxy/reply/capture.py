@@ -32,12 +32,17 @@ class Capture:
         """Takes one event, or the whole reply."""
         self.add_error(body)
         self.add_model(body)
-        if self.prompt_ids is None and isinstance(ids := body.get("prompt_token_ids"), list):
-            self.prompt_ids, self.num_prompt_tokens = ids, len(ids)
+        if isinstance(ids := body.get("prompt_token_ids"), list):
+            self.add_prompt_ids(ids)
         if isinstance(usage := body.get("usage"), dict):
             self.num_prompt_tokens = usage.get("prompt_tokens", self.num_prompt_tokens)
         for choice in objects(body.get("choices")):
             self.has_generated |= self.choice(choice.get("index", 0)).add(choice)
+
+    def add_prompt_ids(self, ids: Sequence[int]) -> None:
+        """The first counts: a stream repeats them for each choice."""
+        if self.prompt_ids is None:
+            self.prompt_ids, self.num_prompt_tokens = ids, len(ids)
 
     def add_error(self, body: Json) -> None:
         if isinstance(error := body.get("error"), dict):

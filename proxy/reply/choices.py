@@ -13,7 +13,8 @@ from proxy.reply.capture import Capture
 from proxy.reply.choice import objects
 from proxy.reply.sse import DONE, DONE_EVENT, Event
 from proxy.reply.token_event import TokenEvents
-from proxy.reply.token_spans import cut_prompt_ids, cut_tokens
+from proxy.reply.token_spans import cut_prompt_ids
+from proxy.reply.whole_chat import read_whole_chat
 from proxy.splice import Edit, Member, cuts, decoded, document, edited, elements, encoded, members
 from proxy.surface.request import Asked
 
@@ -33,22 +34,37 @@ class ChoicesReply:
         self._asked = asked
         self._dispatched_model = dispatched_model
         self._public_model = json.dumps(public_model)
+        self._dispatched_mark = b'"model":' + json.dumps(dispatched_model).encode()
+        self._public_mark = b'"model":' + self._public_model.encode()
         self._is_streamed = is_streamed
         self._cut_keys = frozenset(_cut_keys(asked))
         shows_tokens = asked.logprobs or asked.token_ids
         self._token_events = TokenEvents(self.capture) if is_chat and not shows_tokens else None
 
     def whole(self, raw: bytes) -> bytes:
-        self.capture.is_done = True
-        rest, tokens = cut_tokens(raw) if self._token_events else (raw, [])
-        text, found, body = _parsed(self._without_prompt_ids(rest))
-        choices = objects(body.get("choices"))
-        if tokens and len(tokens) != len(choices):  # not as vLLM writes it
-            tokens, (text, found, body) = [], _parsed(self._without_prompt_ids(raw))
+        if self._token_events and (seen := self._whole_chat(raw)) is not None:
+            return seen
+        text, found, body = _parsed(raw)
         self.capture.add(body)
-        for choice, (completion_ids, sampling_logprobs) in zip(choices, tokens, strict=False):
-            self.capture.choice(choice.get("index", 0)).add_tokens(completion_ids, sampling_logprobs)
+        self.capture.is_done = True
         return encoded(edited(text, self._edits(text, found)))
+
+    def _whole_chat(self, raw: bytes) -> bytes | None:
+        """None if the reply is written otherwise than vLLM writes it."""
+        read = read_whole_chat(raw, shows_prompt_text=self._asked.prompt_text)
+        if read is None or read.text.count(self._dispatched_mark) != 1:
+            return None
+        if read.body.get("model") != self._dispatched_model:
+            return None
+        if read.prompt_ids is not None:
+            self.capture.add_prompt_ids(read.prompt_ids)
+        self.capture.add(read.body)
+        self.capture.is_done = True
+        for choice, (completion_ids, sampling_logprobs) in zip(
+            read.body["choices"], read.tokens, strict=False
+        ):
+            self.capture.choice(choice.get("index", 0)).add_tokens(completion_ids, sampling_logprobs)
+        return read.text.replace(self._dispatched_mark, self._public_mark)
 
     def event(self, event: Event) -> bytes:
         if self._token_events and (seen := self._token_events.event(event)):
@@ -73,8 +89,8 @@ class ChoicesReply:
         if not self._token_events:
             return raw
         rest, ids = cut_prompt_ids(raw)
-        if ids is not None and self.capture.prompt_ids is None:
-            self.capture.prompt_ids, self.capture.num_prompt_tokens = ids, len(ids)
+        if ids is not None:
+            self.capture.add_prompt_ids(ids)
         return rest
 
     def _edits(self, text: str, found: list[Member]) -> Iterator[Edit]:

@@ -5,6 +5,8 @@ unescaped, what stands between them is decoded strictly, and the rest is parsed 
 those of the general way (a property test holds them against each other). In doubt nothing is cut.
 """
 
+from typing import TypeAlias
+
 import msgspec
 
 from ledger.token_ids import TokenIds
@@ -14,6 +16,9 @@ _VALUE_AT = len(b',"logprobs":')
 _IDS = b',"token_ids":['
 _PROMPT_IDS = b',"prompt_token_ids":['
 _DIGITS = b"0123456789,"
+
+
+Tokens: TypeAlias = list[tuple[list[int], list[float]]]  # ids and sampling logprobs, choice by choice
 
 
 class _Token(msgspec.Struct):
@@ -28,12 +33,12 @@ _logprobs = msgspec.json.Decoder(_Logprobs).decode
 _ids = msgspec.json.Decoder(list[int]).decode
 
 
-def cut_tokens(raw: bytes) -> tuple[bytes, list[tuple[list[int], list[float]]]]:
+def cut_tokens(raw: bytes) -> tuple[bytes, Tokens]:
     """The reply with `logprobs: null` and without `token_ids`, and what stood there: ids and sampling logprobs, choice
     by choice in the order of the text. The reply as it was and no tokens, if a choice is written otherwise than vLLM writes it.
     """
     pieces: list[bytes] = []
-    tokens: list[tuple[list[int], list[float]]] = []
+    tokens: Tokens = []
     at = 0
     while (begin := raw.find(_LOGPROBS, at)) >= 0:
         end = raw.find(_LOGPROBS_END, begin)

@@ -20,10 +20,11 @@ from proxy.live import Target
 from proxy.parts import Parts
 from proxy.surface.chat import CHAT
 from proxy.surface.completions import COMPLETIONS
+from proxy.surface.document import Document
 from proxy.surface.endpoint import Endpoint
 from proxy.surface.messages import MESSAGES
 from proxy.surface.relayed import COUNT_TOKENS, EMBEDDINGS
-from proxy.surface.request import Document, ModelRequest
+from proxy.surface.request import ModelRequest
 from proxy.surface.responses import RESPONSES
 from proxy.upstream.dispatch import dispatched
 

@@ -6,9 +6,10 @@ from proxy.errors import InvalidRequestError
 from proxy.reply.choices import ChoicesReply
 from proxy.settings import ProxySettings
 from proxy.surface import limits
+from proxy.surface.document import Document
 from proxy.surface.endpoint import Endpoint
 from proxy.surface.fields import dropped_fields
-from proxy.surface.request import Asked, Document, ModelRequest, checked_model
+from proxy.surface.request import Asked, ModelRequest, checked_model
 
 PATH = "/v1/chat/completions"
 _CAPTURE_FIELDS = {"return_token_ids": "true", "logprobs": "true", "top_logprobs": "0"}

@@ -6,9 +6,10 @@ from proxy.errors import InvalidRequestError
 from proxy.settings import ProxySettings
 from proxy.surface import limits
 from proxy.surface.chat import asked_of, new_choices_reply
+from proxy.surface.document import Document
 from proxy.surface.endpoint import Endpoint
 from proxy.surface.fields import dropped_fields
-from proxy.surface.request import Document, ModelRequest, checked_model
+from proxy.surface.request import ModelRequest, checked_model
 
 PATH = "/v1/completions"
 

@@ -9,7 +9,8 @@ from proxy.errors import Envelope, openai_envelope
 from proxy.reply.reply import Reply
 from proxy.reply.sse import Event
 from proxy.settings import ProxySettings
-from proxy.surface.request import Document, ModelRequest
+from proxy.surface.document import Document
+from proxy.surface.request import ModelRequest
 
 
 @dataclass(frozen=True, slots=True)

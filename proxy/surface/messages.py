@@ -4,9 +4,10 @@ from proxy.errors import InvalidRequestError, anthropic_envelope
 from proxy.reply.messages import MessagesReply
 from proxy.settings import ProxySettings
 from proxy.surface import limits
+from proxy.surface.document import Document
 from proxy.surface.endpoint import Endpoint
 from proxy.surface.fields import dropped_fields
-from proxy.surface.request import Asked, Document, ModelRequest, checked_model
+from proxy.surface.request import Asked, ModelRequest, checked_model
 
 PATH = "/v1/messages"
 

@@ -3,8 +3,9 @@
 from proxy.errors import anthropic_envelope
 from proxy.reply.opaque import OpaqueReply
 from proxy.settings import ProxySettings
+from proxy.surface.document import Document
 from proxy.surface.endpoint import Endpoint
-from proxy.surface.request import Asked, Document, ModelRequest, checked_model
+from proxy.surface.request import Asked, ModelRequest, checked_model
 
 
 def _understand(document: Document, settings: ProxySettings) -> ModelRequest:

@@ -4,17 +4,15 @@ Invariant: the bytes that go upstream are the client's, but for `model`, what ca
 """
 
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.errors import InvalidRequestError
-from proxy.splice import Edit, Member, cuts, decoded, document, edited, encoded
+from proxy.surface.document import Document
 
 _AFFINITY_MESSAGES = 4
 _AFFINITY_LENGTH = 4096
-_HUGE = 1 << 63  # beyond it Postgres has no bigint
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,59 +23,6 @@ class Asked:
     token_ids: bool = False
     prompt_text: bool = False
     usage: bool = True  # in a stream; a whole reply always holds its usage
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A body that is one JSON object: its text, its members by span, its values."""
-
-    raw: bytes
-    text: str
-    members: list[Member]
-    values: dict[str, Any]
-
-    @classmethod
-    def parse(cls, raw: bytes) -> "Document":
-        """Raises InvalidRequestError for anything but a JSON object."""
-        text = decoded(raw)
-        try:
-            found = document(text)
-        except (ValueError, RecursionError) as error:
-            reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-            raise InvalidRequestError(f"The body is not a JSON object: {reason}.") from error
-        return cls(raw, text, found, {member.key: member.value for member in found})
-
-    def number(self, name: str, default: float | None = None) -> float | None:
-        """A sampling parameter as vLLM will read it ("0.2" and true are numbers to pydantic); else `default`."""
-        value = self.values.get(name)
-        try:
-            number = float(value) if isinstance(value, int | float | str) else math.nan
-        except (ValueError, OverflowError):
-            return default
-        return number if abs(number) < _HUGE else default
-
-    def integer(self, name: str) -> int | None:
-        value = self.values.get(name)
-        is_storable = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _HUGE
-        return value if is_storable else None
-
-    def rewritten(self, members: Mapping[str, str], doomed: frozenset[str] = frozenset()) -> bytes:
-        """The bytes with these members set to these JSON texts (added at the end where they are missing), and the
-        doomed ones cut.
-        """
-        present = {member.key for member in self.members}
-        edits: list[Edit] = [
-            (m.value_start, m.end, members[m.key])
-            for m in self.members
-            if m.key in members and m.key not in doomed
-        ]
-        if doomed & present:
-            edits += cuts(self.members, doomed)
-        missing = "".join(f',"{key}":{value}' for key, value in members.items() if key not in present)
-        end = self.members[-1].end
-        if present <= doomed:
-            missing = missing[1:]
-        return encoded(edited(self.text, [*edits, (end, end, missing)]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ledger.records import ChoiceRecord
 from proxy.reply.sse import EventReader
 from proxy.surface.answer import ENDPOINTS
-from proxy.surface.request import Document
+from proxy.surface.document import Document
 from tests.corpus.recording import one
 from tests.corpus.scenario import RECORDED_MODEL
 from tests.proxy.running import settings_for

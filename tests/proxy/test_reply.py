@@ -12,7 +12,7 @@ from proxy.reply.choices import ChoicesReply
 from proxy.reply.sse import DONE_EVENT, EventReader
 from proxy.settings import ProxySettings
 from proxy.surface.chat import CHAT
-from proxy.surface.request import Document
+from proxy.surface.document import Document
 from tests.proxy.recorded import STREAMS, WHOLE, recorded
 
 QUIET = {"messages": [], "model": "gpt-4o"}
