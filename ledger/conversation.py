@@ -17,7 +17,7 @@ class WholeExchange:
     exchange_id: UUID
     trajectory_id: UUID
     group_id: UUID | None
-    version: int
+    version: int | None  # None: another provider answered
     choice_index: int
     prompt_ids: list[int] | None
     completion_ids: list[int] | None

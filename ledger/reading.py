@@ -98,7 +98,7 @@ def _exchanges(connection: Connection, trajectory_id: UUID) -> list[dict[str, An
     return [
         {
             **_plain({name: value for name, value in row._mapping.items() if name not in _INTERNAL}),  # noqa: SLF001
-            "model": adapter_name(row.policy, row.version),
+            "model": row.answered_model if row.version is None else adapter_name(row.policy, row.version),
             "messages": _json(from_storable(messages)),
             "prompt_ids": prompt_ids,
         }

@@ -62,8 +62,8 @@ class CallRecord:
 
     call_id: UUID
     project: str
-    policy: str
-    version: int
+    policy: str  # that answered, or whose teacher data it is
+    version: int | None  # None: another provider answered
     attribution: Attribution
     request_id: str
     endpoint: str

@@ -26,6 +26,7 @@ from proxy.body import ClientGoneError, check_host, read_headers
 from proxy.conversation.conversations import Conversations
 from proxy.conversation.valkey import valkey_at
 from proxy.errors import ProxyError, openai_envelope, send_error
+from proxy.external.dispatch import External
 from proxy.follow import Follower, first_look
 from proxy.live import LivePolicies
 from proxy.management.nudge import Nudge
@@ -151,6 +152,8 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         seen = await first_look(engine, settings)
         require_key(seen.keys, settings)
         vllm = await stack.enter_async_context(VllmClient(settings))
+        external = External(settings, metrics)
+        stack.push_async_callback(external.close)
         leeway = Leeway(settings.affinity_slack, settings.affinity_factor)
         replicas = Replicas(settings.replica_urls, vllm, settings.adapters, metrics, leeway)
         keys, live = Keys(seen.keys), LivePolicies(settings.policy)
@@ -185,7 +188,7 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         concurrency = Concurrency(settings.max_concurrent_per_key)
         conversations = Conversations(settings, valkey, metrics)
         parts = Parts(
-            settings, keys, concurrency, live, replicas, vllm, recorder, conversations, metrics, open_bodies
+            settings, keys, concurrency, live, replicas, external, vllm, recorder, conversations, metrics, open_bodies
         )
         yield parts, create_management(parts, engine, nudge)
 

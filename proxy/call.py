@@ -111,8 +111,11 @@ class Call:
             await upstream.read(), upstream.status, self._endpoint.path, self._endpoint.envelope
         )
         await self._log.end(ExchangeStatus.FAILED, upstream.status)
-        retry_after = upstream.headers.get("retry-after")
-        extra = [(b"retry-after", retry_after.encode("latin-1"))] if retry_after else []
+        extra = [
+            (name.encode(), upstream.headers[name].encode("latin-1"))
+            for name in ("retry-after", "x-should-retry")
+            if name in upstream.headers
+        ]
         await send_json(send, upstream.status, raw, [*self._log.headers(), *extra])
 
     async def _relay_stream(self, upstream: UpstreamReply, send: Send) -> None:

@@ -83,10 +83,11 @@ class CallLog:
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         record = self.record
+        version = [] if record.version is None else [(b"x-model-version", str(record.version).encode())]
         return [
             (b"x-trajectory-id", trajectory_names(record).encode("ascii")),
             (b"x-request-id", record.request_id.encode("ascii")),
-            (b"x-model-version", str(record.version).encode()),
+            *version,
             (b"x-captured", b"true" if self.is_captured else b"false"),
         ]
 
@@ -127,7 +128,7 @@ class CallLog:
 
     def _check_version(self) -> None:
         """I2: the version was decided at dispatch; here it is held against what vLLM says."""
-        answered = self.capture.answered_model
-        if answered is not None and answered != self.record.expected_model:
+        answered, expected = self.capture.answered_model, self.record.expected_model
+        if answered is not None and expected is not None and answered != expected:
             self._parts.metrics.version_mismatches.inc()
             log.error("version_mismatched", call_id=str(self.record.call_id), answered=answered)

@@ -17,6 +17,9 @@ class Metrics:
         self.version_mismatches = counter(
             "slipstream_version_mismatches", "Replies that named another model."
         )
+        self.external_calls = counter(
+            "slipstream_external_calls", "Calls sent to an external provider.", "provider"
+        )
         self.upstream_retries = counter("slipstream_upstream_retries", "Calls sent once more.", "reason")
         self.spooled = counter("slipstream_spooled", "Finished records made durable in the spool.")
         self.committed = counter("slipstream_committed", "Records committed to Postgres.")

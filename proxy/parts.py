@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from proxy.access.concurrency import Concurrency
 from proxy.access.keys import Keys
 from proxy.conversation.conversations import Conversations
+from proxy.external.dispatch import External
 from proxy.live import LivePolicies
 from proxy.metrics import Metrics
 from proxy.open_bodies import OpenBodies
@@ -21,6 +22,7 @@ class Parts:
     concurrency: Concurrency
     live: LivePolicies
     replicas: Replicas
+    external: External
     vllm: VllmClient
     recorder: Recorder
     conversations: Conversations

@@ -1,12 +1,16 @@
 """What the proxy can be told by its environment. docs/settings.md lists each variable with its default."""
 
 import logging
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import NoDecode
 
 from ledger.settings import EnvironmentSettings
+from proxy.external.providers import PROVIDERS
 
 
 class OnSpoolFailure(StrEnum):
@@ -24,6 +28,12 @@ class ProxySettings(EnvironmentSettings):
     spool: Path = Field(default=Path(".slipstream/spool"), validation_alias="SLIPSTREAM_SPOOL")
     host: str = Field(default="127.0.0.1", validation_alias="SLIPSTREAM_HOST")
     port: int = Field(default=4000, ge=0, le=65535, validation_alias="SLIPSTREAM_PORT")
+    external_providers: Annotated[frozenset[str], NoDecode] = Field(
+        default=frozenset(), validation_alias="SLIPSTREAM_EXTERNAL_PROVIDERS"
+    )  # empty = off: no call goes to strangers unless the operator says to whom
+    external_base_urls: Annotated[dict[str, str], NoDecode] = Field(
+        default={}, validation_alias="SLIPSTREAM_EXTERNAL_BASE_URLS"
+    )
     num_workers: int = Field(default=1, ge=1, validation_alias="SLIPSTREAM_WORKERS")
     is_open_allowed: bool = Field(default=False, validation_alias="SLIPSTREAM_ALLOW_OPEN")
     log_level: str = Field(default="INFO", validation_alias="SLIPSTREAM_LOG_LEVEL")
@@ -91,6 +101,27 @@ class ProxySettings(EnvironmentSettings):
         if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
             raise ValueError("name at least one vLLM base, such as http://127.0.0.1:8000")
         return value
+
+    @field_validator("external_providers", mode="before")
+    @classmethod
+    def _are_providers(cls, value: object) -> object:
+        names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+        unknown = {str(name) for name in names} - PROVIDERS - {""} if isinstance(names, Iterable) else set()
+        if unknown:
+            raise ValueError(
+                f"LiteLLM knows no provider {', '.join(sorted(unknown))}: name some, such as openai,anthropic"
+            )
+        return frozenset(names) - {""} if isinstance(names, Iterable) else names
+
+    @field_validator("external_base_urls", mode="before")
+    @classmethod
+    def _are_base_urls(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        pairs = [pair.strip().partition("=") for pair in value.split(",") if pair.strip()]
+        if not all(name in PROVIDERS and url.startswith(("http://", "https://")) for name, _, url in pairs):
+            raise ValueError("write PROVIDER=URL, such as openai=https://gateway.internal/v1")
+        return {name: url for name, _, url in pairs}
 
     @field_validator("log_level")
     @classmethod

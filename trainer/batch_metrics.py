@@ -35,7 +35,7 @@ def batch_metrics(batch: Batch) -> dict[str, Any]:
         "num_used_exchanges": len(used),
         "reward_mean": _mean(list(rewards.values())),
         "advantage_spread": _spread(list(advantages.values())),
-        "staleness_max": max((row.staleness for row in used), default=0),
+        "staleness_max": max((row.staleness or 0 for row in used), default=0),
         "tokens_used": sum(row.num_completion_tokens for row in used),
         "tokens_dropped": dict(sorted(dropped.items())),
     }

@@ -46,8 +46,9 @@ def check_logprobs(settings: TrainerSettings, connection: Connection, limit: int
     policy = ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
     by_version: dict[int, list[WholeExchange]] = defaultdict(list)
     for exchange in _recent(connection, policy, limit):
-        if turn_defect(as_turn(exchange, 0.0), settings.sample_max_tokens) is None:
-            by_version[exchange.version].append(exchange)
+        turn = as_turn(exchange, 0.0)
+        if turn_defect(turn, settings.sample_max_tokens) is None:
+            by_version[turn.version].append(exchange)
     model = ModelCache().get(settings)
     differences = [
         _differences(model, settings, policy, version, exchanges)

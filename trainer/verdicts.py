@@ -40,7 +40,7 @@ class SampleRow:
     baseline: float | None
     baseline_kind: BaselineKind | None
     advantage: float | None
-    staleness: int
+    staleness: int | None  # None: another provider answered
     num_completion_tokens: int
     is_used: bool
     reason: Reason | None
@@ -78,17 +78,22 @@ def judge_group(
 
 def exchange_defect(exchange: WholeExchange, parent_version: int, settings: TrainerSettings) -> Reason | None:
     """Why this exchange cannot be learned from, whatever its reward; None = it can."""
-    if not exchange.is_trainable:
+    if not exchange.is_trainable or exchange.version is None:
         return Reason(str(exchange.untrainable_reason))
     if abs(parent_version - exchange.version) > settings.max_staleness:
         return Reason.TOO_STALE
     return turn_defect(as_turn(exchange, 0.0), settings.sample_max_tokens)
 
 
+def _version_of(exchange: WholeExchange) -> int:
+    assert exchange.version is not None, "only what a version produced is learned from"
+    return exchange.version
+
+
 def as_turn(exchange: WholeExchange, advantage: float) -> Turn:
     return Turn(
         exchange_id=exchange.exchange_id,
-        version=exchange.version,
+        version=_version_of(exchange),
         prompt_ids=exchange.prompt_ids or (),
         completion_ids=exchange.completion_ids or (),
         sampling_logprobs=exchange.sampling_logprobs or (),
@@ -145,7 +150,7 @@ def _row(
         baseline=signal.baseline,
         baseline_kind=None if signal.baseline is None else kind,
         advantage=signal.advantage,
-        staleness=parent_version - exchange.version,
+        staleness=None if exchange.version is None else parent_version - exchange.version,
         num_completion_tokens=len(exchange.completion_ids or ()),
         is_used=reason is None,
         reason=reason,

@@ -7,6 +7,6 @@ SELECT
     round((avg(reward) - 1.96 * stddev_samp(reward) / sqrt(count(reward)))::numeric, 3) AS ci95_low,
     round((avg(reward) + 1.96 * stddev_samp(reward) / sqrt(count(reward)))::numeric, 3) AS ci95_high
 FROM v1.trajectories
-WHERE reward IS NOT NULL
+WHERE reward IS NOT NULL AND last_version IS NOT NULL
 GROUP BY policy, last_version
 ORDER BY policy, last_version;

@@ -89,8 +89,7 @@ step_samples = Table(
     Column(
         "staleness",
         Integer,
-        nullable=False,
-        comment="The step's parent version minus the exchange's version.",
+        comment="The step's parent version minus the exchange's version; NULL = no version produced it.",
     ),
     Column("num_completion_tokens", Integer, nullable=False, comment="Sampled tokens of the exchange."),
     Column("is_used", Boolean, nullable=False, comment="Whether its tokens were in the loss."),

@@ -130,8 +130,8 @@ exchanges = Table(
     Column(
         "version",
         Integer,
-        nullable=False,
-        comment="The policy version that produced it: decided at dispatch, verified against the reply.",
+        comment="The policy version that produced it: decided at dispatch, verified against the reply. "
+        "NULL = an external provider did.",
     ),
     Column("request_id", Text, nullable=False, comment="x-request-id of the call."),
     Column("choice_index", Integer, nullable=False, comment="Which choice of its call."),

@@ -16,6 +16,8 @@ from proxy.attribution import attribute
 from proxy.body import read_body
 from proxy.call import Call
 from proxy.call_log import CallLog
+from proxy.external.model import external_model
+from proxy.external.request import understand_external
 from proxy.live import Target
 from proxy.parts import Parts
 from proxy.surface.chat import CHAT
@@ -24,7 +26,7 @@ from proxy.surface.document import Document
 from proxy.surface.endpoint import Endpoint
 from proxy.surface.messages import MESSAGES
 from proxy.surface.relayed import COUNT_TOKENS, EMBEDDINGS
-from proxy.surface.request import ModelRequest
+from proxy.surface.request import ModelRequest, checked_model
 from proxy.surface.responses import RESPONSES
 from proxy.upstream.dispatch import dispatched
 
@@ -49,17 +51,29 @@ async def answer(  # noqa: PLR0917 - what a call comes with
     started_at = datetime.now(UTC)
     with parts.open_bodies.room() as room:
         raw = await read_body(receive, headers, parts.settings, room)
-        request = endpoint.understand(Document.parse(raw), parts.settings)
+        document = Document.parse(raw)
+        checked_model(document.values)
+        requested = document.values.get("model") or ""
+        target = parts.live.resolve(requested, caller.project)
+        external = external_model(requested, target, parts.settings)
+        if external:
+            request = understand_external(endpoint, document, parts.settings)
+        else:
+            request = endpoint.understand(document, parts.settings)
         attribution = attribute(session_id, headers, request.body)
-        target = parts.live.resolve(request.requested_model, caller.project)
         record = accepted_record(parts, endpoint, request, attribution, target, headers, started_at, caller)
         is_captured = (
             endpoint.is_captured and headers.get("x-slipstream-capture", "").strip().lower() != "off"
         )
-        reply = endpoint.new_reply(request, target.upstream_model, target.public_model)
         call_id = record.call_id.hex
-        body = request.upstream_body(target.upstream_model, call_id, is_captured=is_captured)
-        dispatch = dispatched(parts, target, endpoint.path, body, call_id, request.affinity)
+        if external:
+            record = external.record(record, document.number("temperature"))
+            reply = endpoint.new_reply(request, external.name, external.name)
+            dispatch = parts.external.dispatched(external, endpoint.path, request, call_id)
+        else:
+            reply = endpoint.new_reply(request, target.upstream_model, target.public_model)
+            body = request.upstream_body(target.upstream_model, call_id, is_captured=is_captured)
+            dispatch = dispatched(parts, target, endpoint.path, body, call_id, request.affinity)
         turn = await parts.conversations.place(record, request.body, is_captured=is_captured)
         call_log = CallLog(parts, turn, reply.capture, is_captured=is_captured)
         await Call(parts, endpoint, reply, dispatch, call_log).run(scope, send)

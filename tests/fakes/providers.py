@@ -1,0 +1,116 @@
+"""An OpenAI-like and an Anthropic-like provider on a loopback port, with faults on demand: what LiteLLM speaks to in tests.
+
+The shapes are those of the providers' API references. It answers "Four." and remembers what it was asked, headers included.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from tests.fakes import anthropic_events, openai_events
+
+
+@dataclass
+class Seen:
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+@dataclass
+class FakeProvider:
+    """`error`: (status, headers, body) of every answer from now on. `break_after`: the stream ends after so many events."""
+
+    error: tuple[int, dict[str, str], dict[str, Any]] | None = None
+    break_after: int | None = None
+    error_event: dict[str, Any] | None = None  # sent where the stream would end
+    breaks_cleanly: bool = False  # the connection ends well, the answer does not
+    event_seconds: float = 0.0
+    hangs: bool = False
+    seen: list[Seen] = field(default_factory=list)
+    num_aborted: int = 0
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="fake-provider", daemon=True)
+        self._thread.start()
+        assert ready.wait(10)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(10)
+
+    def _run(self, ready: threading.Event) -> None:
+        asyncio.run(self._serve(ready))
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        app = web.Application(client_max_size=1 << 30)
+        app.router.add_post("/{path:.*}", self._answer)
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.01, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+        ready.set()
+        await self._stopping.wait()
+        await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.seen.append(Seen(request.path, dict(request.headers), body))
+        try:
+            if self.hangs:
+                await asyncio.sleep(60)
+            if self.error is not None:
+                status, headers, told = self.error
+                return web.json_response(told, status=status, headers=headers)
+            shapes = anthropic_events if request.path.endswith("/messages") else openai_events
+            if not body.get("stream"):
+                return web.json_response(shapes.whole(request.path, body))
+            return await self._stream(request, shapes.events(request.path, body))
+        except (asyncio.CancelledError, ConnectionResetError):
+            self.num_aborted += 1
+            raise
+
+    async def _stream(self, request: web.Request, events: list[tuple[str | None, Any]]) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        for name, data in events[: self.break_after]:
+            await response.write(_framed(name, data))
+            await asyncio.sleep(self.event_seconds)
+        if self.break_after is not None:
+            if self.breaks_cleanly:
+                return response
+            if self.error_event is None:
+                assert request.transport is not None
+                request.transport.abort()
+            else:
+                await response.write(_framed("error", self.error_event))
+        return response
+
+
+def _framed(name: str | None, data: Any) -> bytes:
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
+
+
+@contextmanager
+def running_fake_provider() -> Iterator[FakeProvider]:
+    fake = FakeProvider()
+    fake.start()
+    try:
+        yield fake
+    finally:
+        fake.stop()
