@@ -6,7 +6,7 @@ the connection, and the child closes the provider's.
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import structlog
 
@@ -16,12 +16,13 @@ from proxy.external.process import LitellmProcess
 from proxy.metrics import Metrics
 from proxy.settings import ProxySettings
 from proxy.surface.request import ModelRequest
-from proxy.upstream.errors import SilentError, UpstreamError
+from proxy.upstream.errors import ConnectError, SilentError, UpstreamError
 from proxy.upstream.pool import UpstreamPool
 from proxy.upstream.reply import UpstreamReply
 
 log = structlog.get_logger()
 _SERVER_ERROR = 500
+_MAX_STARTS = 2
 
 
 class External:
@@ -45,9 +46,8 @@ class External:
         self, model: ExternalModel, path: str, request: ModelRequest, call_id: str
     ) -> AsyncIterator[UpstreamReply]:
         """Like proxy.upstream.dispatch.dispatched. Raises ProxyError."""
-        started = await self.process.started()
         self._metrics.external_calls.labels(model.provider).inc()
-        reply = await self._post(f"{started.url}{path}", _headers(started.token, model, call_id), request)
+        reply = await self._post(model, path, request, call_id)
         if reply.status >= _SERVER_ERROR:
             log.warning("external_failed", call_id=call_id, provider=model.provider, status=reply.status)
         try:
@@ -55,14 +55,24 @@ class External:
         finally:
             reply.release()
 
-    async def _post(self, url: str, headers: list[tuple[str, str]], request: ModelRequest) -> UpstreamReply:
+    async def _post(
+        self, model: ExternalModel, path: str, request: ModelRequest, call_id: str
+    ) -> UpstreamReply:
         body = request.document.rewritten({}, request.dropped)
         try:
-            return await self._pool.request("POST", url, headers, body, idle_seconds=self._idle_seconds)
+            for _ in range(_MAX_STARTS):
+                started = await self.process.started()
+                headers = _headers(started.token, model, call_id)
+                with suppress(ConnectError):  # it died, and nothing was asked yet
+                    return await self._pool.request(
+                        "POST", f"{started.url}{path}", headers, body, idle_seconds=self._idle_seconds
+                    )
+                await self.process.forget(started)
         except SilentError as error:
             raise UpstreamTimeoutError from error
         except UpstreamError as error:
             raise UpstreamBrokenError from error
+        raise UpstreamBrokenError
 
 
 def _headers(token: str, model: ExternalModel, call_id: str) -> list[tuple[str, str]]:

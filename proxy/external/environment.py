@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _OURS = ("SLIPSTREAM_", "LITELLM_", "PG", "POSTGRES_")
-_DROPPED = {"DATABASE_URL", "REDIS_URL", "OPENAI_API_BASE", "OPENAI_BASE_URL"}  # the last two may well name ourselves
+_DROPPED = {
+    "DATABASE_URL",
+    "REDIS_URL",
+    "OPENAI_API_BASE",
+    "OPENAI_BASE_URL",
+}  # the last two may well name ourselves
 _KEPT = {"LITELLM_PROXY_API_KEY"}
 _KEY_FILE = "_KEY_FILE"
 FORCED = {

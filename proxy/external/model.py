@@ -41,7 +41,10 @@ def external_model(requested: str, target: Target, settings: ProxySettings) -> E
     provider, slash, name = requested.partition("/")
     if not slash or provider not in settings.external_providers:
         return None
-    if target.policy.name in {requested, requested.rpartition("@")[0]} or requested == target.policy.base_model:
+    if (
+        target.policy.name in {requested, requested.rpartition("@")[0]}
+        or requested == target.policy.base_model
+    ):
         return None
     if not _NAME(name) or ".." in name or "//" in name:
         raise UnknownModelError(

@@ -46,7 +46,7 @@ class LitellmProcess:
 
     async def started(self) -> Started:
         """All calls that come meanwhile wait for one start. Raises UpstreamUnavailableError."""
-        if self._starting is None or self._is_over(self._starting):
+        if self._starting is None or _has_ended(self._starting):
             self._starting = asyncio.create_task(asyncio.to_thread(self._start))
         try:
             return await asyncio.shield(self._starting)
@@ -57,22 +57,16 @@ class LitellmProcess:
                 retry_after=10,
             ) from error
 
+    async def forget(self, started: Started) -> None:
+        """It accepts no connections: the next call starts another."""
+        await asyncio.to_thread(_stop, started.process)
+
     async def stop(self) -> None:
         if self._starting is None:
             return
         with suppress(Exception):
             process = (await self._starting).process
             await asyncio.to_thread(_stop, process)
-
-    @staticmethod
-    def _is_over(starting: "asyncio.Task[Started]") -> bool:
-        if not starting.done():
-            return False
-        return (
-            starting.cancelled()
-            or starting.exception() is not None
-            or starting.result().process.poll() is not None
-        )
 
     def _start(self) -> Started:
         """Raises OSError or ValueError."""
@@ -95,6 +89,7 @@ class LitellmProcess:
             said = json.loads(process.stdout.readline() or b"{}")
         finally:
             timer.cancel()
+            process.stdout.close()
         if "port" not in said:
             _stop(process)
             raise ValueError(said.get("error") or f"it did not start within {_START_SECONDS:g} s")
@@ -109,13 +104,29 @@ class LitellmProcess:
         }
 
 
+def _has_ended(starting: "asyncio.Task[Started]") -> bool:
+    if not starting.done():
+        return False
+    if starting.cancelled() or starting.exception() is not None:
+        return True
+    process = starting.result().process
+    if process.poll() is None:
+        return False
+    _close(process)
+    return True
+
+
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
+    _close(process)
     try:
         process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _close(process: "subprocess.Popen[bytes]") -> None:
+    """Its standard input, by which it knows that we are there."""
+    with suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()

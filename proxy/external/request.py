@@ -45,7 +45,9 @@ def understand_external(endpoint: Endpoint, document: Document, settings: ProxyS
     """Raises InvalidRequestError, naming the field, for what may not reach a provider."""
     path, values = endpoint.path, document.values
     if path not in FIELDS:
-        raise UnknownRouteError(f"{path} is not answered by external models: ask the policy, or another route.")
+        raise UnknownRouteError(
+            f"{path} is not answered by external models: ask the policy, or another route."
+        )
     _check_fields(path, values)
     is_streamed = bool(values.get("stream"))
     if is_streamed and path == "/v1/messages":
@@ -61,7 +63,9 @@ def understand_external(endpoint: Endpoint, document: Document, settings: ProxyS
     return ModelRequest(
         document,
         is_streamed=is_streamed,
-        asked=asked_of(values, logprobs=bool(values.get("logprobs"))) if has_choices else Asked(logprobs=True),
+        asked=asked_of(values, logprobs=bool(values.get("logprobs")))
+        if has_choices
+        else Asked(logprobs=True),
         prompt_key=_PROMPT_KEYS.get(path),
         num_choices=num_choices * _num_prompts(path, values),
         dropped=frozenset(values.keys() - FIELDS[path]),

@@ -3,7 +3,9 @@
 from typing import Any
 
 
-def _message(body: dict[str, Any], content: list[Any], stop_reason: str | None, num_output: int) -> dict[str, Any]:
+def _message(
+    body: dict[str, Any], content: list[Any], stop_reason: str | None, num_output: int
+) -> dict[str, Any]:
     usage = {"input_tokens": 9, "output_tokens": num_output}
     return {
         "id": "msg_fake", "type": "message", "role": "assistant", "model": f"{body['model']}-20260101",
@@ -30,5 +32,8 @@ def events(path: str, body: dict[str, Any]) -> list[tuple[str | None, Any]]:
     ]
     told += [{"type": "content_block_stop", "index": 0}]
     delta = {"stop_reason": "end_turn", "stop_sequence": None}
-    told += [{"type": "message_delta", "delta": delta, "usage": {"output_tokens": 2}}, {"type": "message_stop"}]
+    told += [
+        {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 2}},
+        {"type": "message_stop"},
+    ]
     return [(event["type"], event) for event in told]

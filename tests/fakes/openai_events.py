@@ -9,7 +9,12 @@ _PIECES = ("Fo", "ur", ".")
 def whole(path: str, body: dict[str, Any]) -> dict[str, Any]:
     if path.endswith("/embeddings"):
         data = [{"object": "embedding", "index": 0, "embedding": [0.25, -0.5]}]
-        return {"object": "list", "data": data, "model": _model(body), "usage": {"prompt_tokens": 3, "total_tokens": 3}}
+        return {
+            "object": "list",
+            "data": data,
+            "model": _model(body),
+            "usage": {"prompt_tokens": 3, "total_tokens": 3},
+        }
     if path.endswith("/responses"):
         return _response(body, "completed")
     if path.endswith("/chat/completions"):
@@ -23,7 +28,10 @@ def _chat_choice(index: int, body: dict[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": "Four.", "refusal": None, "annotations": []}
     if body.get("tools"):
         function = {"name": "add", "arguments": '{"a": 2,  "b": 2}'}
-        message |= {"content": None, "tool_calls": [{"id": "call_1", "type": "function", "function": function}]}
+        message |= {
+            "content": None,
+            "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+        }
     finish_reason = "tool_calls" if body.get("tools") else "stop"
     return {"index": index, "message": message, "logprobs": None, "finish_reason": finish_reason}
 
@@ -33,7 +41,10 @@ def events(path: str, body: dict[str, Any]) -> list[tuple[str | None, Any]]:
         return _response_events(body)
     if path.endswith("/chat/completions"):
         head = _head("chatcmpl-fake", "chat.completion.chunk", body)
-        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}, *({"content": p} for p in _PIECES)]
+        deltas: list[dict[str, Any]] = [
+            {"role": "assistant", "content": ""},
+            *({"content": p} for p in _PIECES),
+        ]
         chunks = [_chunk(head, {"delta": delta, "finish_reason": None}) for delta in deltas]
         chunks.append(_chunk(head, {"delta": {}, "finish_reason": "stop"}))
     else:
@@ -54,7 +65,13 @@ def _model(body: dict[str, Any]) -> str:
 
 
 def _head(id_: str, kind: str, body: dict[str, Any]) -> dict[str, Any]:
-    return {"id": id_, "object": kind, "created": 1700000000, "model": _model(body), "system_fingerprint": "fp_1"}
+    return {
+        "id": id_,
+        "object": kind,
+        "created": 1700000000,
+        "model": _model(body),
+        "system_fingerprint": "fp_1",
+    }
 
 
 def _response(body: dict[str, Any], status: str) -> dict[str, Any]:

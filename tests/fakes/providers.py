@@ -41,6 +41,12 @@ class FakeProvider:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def forget(self) -> None:
+        self.error = self.break_after = self.error_event = None
+        self.breaks_cleanly = self.hangs = False
+        self.event_seconds, self.num_aborted = 0.0, 0
+        self.seen.clear()
+
     def start(self) -> None:
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="fake-provider", daemon=True)
@@ -60,7 +66,7 @@ class FakeProvider:
         app.router.add_post("/{path:.*}", self._answer)
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.01, access_log=None)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", self.port, reuse_address=True)
         await site.start()
         self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
         ready.set()

@@ -21,7 +21,9 @@ def main() -> None:
     try:
         serve = _prepared(told)
     except Exception as error:  # noqa: BLE001 - the parent tells the operator
-        answers.write(json.dumps({"error": f"LiteLLM cannot be imported: {type(error).__name__}: {error}"}) + "\n")
+        answers.write(
+            json.dumps({"error": f"LiteLLM cannot be imported: {type(error).__name__}: {error}"}) + "\n"
+        )
         answers.flush()
         sys.exit(1)
     listening = socket.socket()

@@ -66,7 +66,11 @@ async def _send_stream(send: Send, first: bytes, events: AsyncIterator[Any], ask
 
 def _error_event(failure: Failure, asked: Asked) -> bytes:
     if asked.names_events:
-        told = {"type": "error", "sequence_number": 0, **{k: v for k, v in failure.object.items() if k != "type"}}
+        told = {
+            "type": "error",
+            "sequence_number": 0,
+            **{k: v for k, v in failure.object.items() if k != "type"},
+        }
         return b"event: error\ndata: " + json.dumps(told).encode() + b"\n\n"
     return b"data: " + failure.body + b"\n\n"
 
@@ -81,7 +85,10 @@ async def _read(receive: Receive) -> bytes:
 
 
 def _start(status: int, kind: str, headers: dict[str, str]) -> dict[str, Any]:
-    pairs = [(b"content-type", kind.encode()), *((k.encode(), v.encode("latin-1")) for k, v in headers.items())]
+    pairs = [
+        (b"content-type", kind.encode()),
+        *((k.encode(), v.encode("latin-1")) for k, v in headers.items()),
+    ]
     return {"type": "http.response.start", "status": status, "headers": pairs}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import litellm
+from litellm.anthropic_interface.messages import acreate as anthropic_messages
 
 from proxy.external.child.failures import BrokenOffError
 
@@ -14,7 +15,6 @@ litellm.suppress_debug_info = True
 litellm.drop_params = False  # what a provider cannot do is refused, not left out in silence
 litellm.turn_off_message_logging = True
 litellm.num_retries = 0
-litellm.telemetry = False  # type: ignore[attr-defined]  # older releases had it on
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _function(path: str) -> Callable[..., Awaitable[Any]]:
         "/v1/chat/completions": litellm.acompletion,
         "/v1/completions": litellm.atext_completion,
         "/v1/responses": litellm.aresponses,
-        "/v1/messages": litellm.anthropic.messages.acreate,
+        "/v1/messages": anthropic_messages,
         "/v1/embeddings": litellm.aembedding,
     }
     return functions[path]

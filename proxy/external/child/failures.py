@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import litellm
+from litellm.exceptions import APIConnectionError, MidStreamFallbackError, Timeout
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 _SECRET_LOOK = re.compile(r"\b(?:sk|pk|gsk|xai|AIza|AKIA|hf|r8|key|Bearer)[-_ ]?[A-Za-z0-9*_.\-]{12,}")
@@ -44,9 +44,11 @@ def failure_of(error: Exception, provider: str) -> Failure:
     if status in _OPERATORS:
         message = f"The provider '{provider}' refused the key or the account that this proxy uses: its operator must look."
         return Failure(502, _object(message, "external_refused"), {"x-should-retry": "false"})
-    if isinstance(error, litellm.Timeout):
-        return Failure(504, _object(f"The provider '{provider}' was silent for too long.", "upstream_timeout"), {})
-    if isinstance(error, BrokenOffError | litellm.APIConnectionError | litellm.MidStreamFallbackError):
+    if isinstance(error, Timeout):
+        return Failure(
+            504, _object(f"The provider '{provider}' was silent for too long.", "upstream_timeout"), {}
+        )
+    if isinstance(error, BrokenOffError | APIConnectionError | MidStreamFallbackError):
         message = redacted(_said(error)) or str(BrokenOffError.__doc__)
         return Failure(502, _object(message, "external_broken"), _retry_after(error))
     if not isinstance(getattr(error, "status_code", None), int):

@@ -8,14 +8,9 @@ import pytest
 from proxy.external.child.failures import redacted
 from proxy.external.environment import child_environment
 from tests.fakes.providers import FakeProvider
+from tests.proxy.conftest import StartProxy
+from tests.proxy.external.conftest import ANTHROPIC_KEY, OPENAI_KEY, events_of, external_settings
 from tests.proxy.running import RunningProxy
-from tests.proxy.test_external import (  # noqa: F401 - fixtures
-    ANTHROPIC_KEY,
-    OPENAI_KEY,
-    events_of,
-    external_proxy,
-    provider,
-)
 
 PROVIDERS_WORDS = {"message": "slow down", "type": "requests", "param": None, "code": "rate_limit_exceeded"}
 
@@ -23,7 +18,11 @@ PROVIDERS_WORDS = {"message": "slow down", "type": "requests", "param": None, "c
 @pytest.mark.parametrize("model", ["openai/gpt-4o", "anthropic/claude-sonnet-4"])
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_providers_refusal_keeps_its_status_and_its_retry_after(
-    external_proxy: RunningProxy, provider: FakeProvider, model: str, *, is_streamed: bool  # noqa: F811
+    external_proxy: RunningProxy,
+    provider: FakeProvider,
+    model: str,
+    *,
+    is_streamed: bool,
 ) -> None:
     provider.error = (429, {"retry-after": "7"}, {"error": PROVIDERS_WORDS})
     reply = external_proxy.chat(model=model, stream=is_streamed)
@@ -35,7 +34,8 @@ def test_a_providers_refusal_keeps_its_status_and_its_retry_after(
 
 
 def test_a_wrong_field_is_named_as_the_provider_named_it(
-    external_proxy: RunningProxy, provider: FakeProvider  # noqa: F811
+    external_proxy: RunningProxy,
+    provider: FakeProvider,
 ) -> None:
     told = {"message": "too hot", "type": "invalid_request_error", "param": "temperature", "code": None}
     provider.error = (400, {}, {"error": told})
@@ -44,7 +44,8 @@ def test_a_wrong_field_is_named_as_the_provider_named_it(
 
 
 def test_what_a_provider_cannot_do_is_refused_and_not_left_out(
-    external_proxy: RunningProxy, provider: FakeProvider  # noqa: F811
+    external_proxy: RunningProxy,
+    provider: FakeProvider,
 ) -> None:
     reply = external_proxy.chat(model="anthropic/claude-sonnet-4", n=2)
     assert reply.status_code == 400
@@ -55,7 +56,10 @@ def test_what_a_provider_cannot_do_is_refused_and_not_left_out(
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refused_key_is_the_operators_matter_and_is_told_nowhere(
-    external_proxy: RunningProxy, provider: FakeProvider, status: int, capfd: pytest.CaptureFixture[str]  # noqa: F811
+    external_proxy: RunningProxy,
+    provider: FakeProvider,
+    status: int,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """B125, B126: the provider's answer repeats the whole key."""
     provider.error = (status, {}, {"error": {"message": f"Incorrect API key provided: {OPENAI_KEY}."}})
@@ -71,10 +75,10 @@ def test_a_refused_key_is_the_operators_matter_and_is_told_nowhere(
 
 
 def test_a_key_that_the_operator_did_not_give_is_said_without_a_call(
-    external_proxy: RunningProxy, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    start_proxy: StartProxy, provider: FakeProvider
 ) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY")
-    reply = external_proxy.chat(model="openai/gpt-4o")
+    proxy = start_proxy(**external_settings(provider))
+    reply = proxy.chat(model="openai/gpt-4o")
     assert (reply.status_code, provider.seen) == (502, [])
     assert reply.json()["error"]["code"] == "external_refused"
 
@@ -82,7 +86,11 @@ def test_a_key_that_the_operator_did_not_give_is_said_without_a_call(
 @pytest.mark.parametrize("model", ["openai/gpt-4o", "anthropic/claude-sonnet-4"])
 @pytest.mark.parametrize("is_told", [False, True])
 def test_a_stream_that_breaks_ends_with_an_error_and_without_done(
-    external_proxy: RunningProxy, provider: FakeProvider, model: str, *, is_told: bool  # noqa: F811
+    external_proxy: RunningProxy,
+    provider: FakeProvider,
+    model: str,
+    *,
+    is_told: bool,
 ) -> None:
     provider.break_after = 5
     error = {"type": "overloaded_error", "message": f"Overloaded {OPENAI_KEY}"}
@@ -98,7 +106,8 @@ def test_a_stream_that_breaks_ends_with_an_error_and_without_done(
 
 
 def test_a_stream_that_ends_without_a_finish_reason_gets_none(
-    external_proxy: RunningProxy, provider: FakeProvider  # noqa: F811
+    external_proxy: RunningProxy,
+    provider: FakeProvider,
 ) -> None:
     """B030: no finish reason is invented."""
     provider.break_after, provider.breaks_cleanly = 3, True
@@ -108,7 +117,8 @@ def test_a_stream_that_ends_without_a_finish_reason_gets_none(
 
 
 def test_a_provider_that_is_away_or_silent_is_a_502_or_a_504(
-    external_proxy: RunningProxy, provider: FakeProvider  # noqa: F811
+    external_proxy: RunningProxy,
+    provider: FakeProvider,
 ) -> None:
     external_proxy.chat(model="openai/gpt-4o")
     provider.stop()
@@ -123,7 +133,9 @@ def test_a_provider_that_is_away_or_silent_is_a_502_or_a_504(
      "model_list", "allowed_openai_params", "return_token_ids", "litellm_metadata", "aws_secret_access_key"],
 )  # fmt: skip
 def test_litellms_own_steering_is_refused_from_clients(
-    external_proxy: RunningProxy, provider: FakeProvider, field: str  # noqa: F811
+    external_proxy: RunningProxy,
+    provider: FakeProvider,
+    field: str,
 ) -> None:
     reply = external_proxy.chat(model="openai/gpt-4o", **{field: "http://127.0.0.1:1"})
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, field)
@@ -133,13 +145,14 @@ def test_litellms_own_steering_is_refused_from_clients(
 @pytest.mark.parametrize(
     "name", ["", "https://attacker.example/x", "../x", "a//b", "a?b", "a b", "-a", "a#b", "x" * 300]
 )
-def test_a_name_that_is_no_models_is_a_404(external_proxy: RunningProxy, name: str) -> None:  # noqa: F811
+def test_a_name_that_is_no_models_is_a_404(external_proxy: RunningProxy, name: str) -> None:
     reply = external_proxy.chat(model=f"openai/{name}")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "model_not_found")
 
 
 def test_addresses_are_not_fetched_for_strangers(
-    external_proxy: RunningProxy, provider: FakeProvider  # noqa: F811
+    external_proxy: RunningProxy,
+    provider: FakeProvider,
 ) -> None:
     image = {"type": "image_url", "image_url": {"url": f"{provider.url}/secret.png"}}
     messages = [{"role": "user", "content": [image]}]
@@ -150,7 +163,7 @@ def test_addresses_are_not_fetched_for_strangers(
     assert external_proxy.chat(model="openai/gpt-4o", messages=messages).status_code == 200
 
 
-def test_a_route_that_no_provider_answers_is_a_404_that_says_so(external_proxy: RunningProxy) -> None:  # noqa: F811
+def test_a_route_that_no_provider_answers_is_a_404_that_says_so(external_proxy: RunningProxy) -> None:
     body = {"model": "anthropic/claude-sonnet-4", "messages": []}
     reply = external_proxy.client.post("/v1/messages/count_tokens", json=body)
     assert reply.status_code == 404
