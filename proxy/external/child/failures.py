@@ -81,9 +81,9 @@ def _told(error: Exception) -> dict[str, Any]:
     """The provider's own error object, where LiteLLM kept it."""
     body = getattr(error, "body", None)
     if not isinstance(body, dict):
-        _, brace, rest = str(error).partition("{")
+        text = str(error)
         try:
-            body = json.loads(brace + rest)
+            body, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
         except ValueError:
             return {}
     inner = body.get("error", body) if isinstance(body, dict) else {}

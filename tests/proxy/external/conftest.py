@@ -12,7 +12,7 @@ from tests.conftest import drop_database, new_database
 from tests.fakes.providers import FakeProvider, running_fake_provider
 from tests.fakes.vllm import running_fake_vllm
 from tests.proxy.conftest import StartProxy
-from tests.proxy.running import RunningProxy, running_proxy, settings_for
+from tests.proxy.running import RunningProxy, eventually, running_proxy, settings_for
 
 OPENAI_KEY = "sk-canary-openai-5d41402abc4b2a76"
 ANTHROPIC_KEY = "sk-ant-canary-7d793037a0760186"
@@ -60,7 +60,9 @@ def provider(shared_provider: FakeProvider) -> FakeProvider:
 
 @pytest.fixture
 def external_proxy(shared_external_proxy: RunningProxy, provider: FakeProvider) -> RunningProxy:
-    """Without rows of earlier tests."""
+    """Without rows of earlier tests, which may still be on their way."""
+    metric = shared_external_proxy.metric
+    eventually(lambda: metric("slipstream_committed_total") == metric("slipstream_spooled_total"))
     with shared_external_proxy.engine.begin() as connection:
         connection.execute(text("TRUNCATE exchanges, trajectories, trajectory_names, reward_events CASCADE"))
     return shared_external_proxy

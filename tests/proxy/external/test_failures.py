@@ -75,8 +75,9 @@ def test_a_refused_key_is_the_operators_matter_and_is_told_nowhere(
 
 
 def test_a_key_that_the_operator_did_not_give_is_said_without_a_call(
-    start_proxy: StartProxy, provider: FakeProvider
+    start_proxy: StartProxy, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
     proxy = start_proxy(**external_settings(provider))
     reply = proxy.chat(model="openai/gpt-4o")
     assert (reply.status_code, provider.seen) == (502, [])
@@ -92,7 +93,7 @@ def test_a_stream_that_breaks_ends_with_an_error_and_without_done(
     *,
     is_told: bool,
 ) -> None:
-    provider.break_after = 5
+    provider.break_after = 4
     error = {"type": "overloaded_error", "message": f"Overloaded {OPENAI_KEY}"}
     provider.error_event = {"type": "error", "error": error} if is_told else None
     reply = external_proxy.chat(model=model, stream=True)
