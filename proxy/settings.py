@@ -1,13 +1,10 @@
 """What the proxy can be told by its environment. docs/settings.md lists each variable with its default."""
 
 import logging
-from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import NoDecode
 
 from ledger.settings import EnvironmentSettings
 from proxy.external.providers import PROVIDERS
@@ -28,12 +25,10 @@ class ProxySettings(EnvironmentSettings):
     spool: Path = Field(default=Path(".slipstream/spool"), validation_alias="SLIPSTREAM_SPOOL")
     host: str = Field(default="127.0.0.1", validation_alias="SLIPSTREAM_HOST")
     port: int = Field(default=4000, ge=0, le=65535, validation_alias="SLIPSTREAM_PORT")
-    external_providers: Annotated[frozenset[str], NoDecode] = Field(
-        default=frozenset(), validation_alias="SLIPSTREAM_EXTERNAL_PROVIDERS"
-    )  # empty = off: no call goes to strangers unless the operator says to whom
-    external_base_urls: Annotated[dict[str, str], NoDecode] = Field(
-        default={}, validation_alias="SLIPSTREAM_EXTERNAL_BASE_URLS"
-    )
+    external_providers: str = Field(
+        default="", validation_alias="SLIPSTREAM_EXTERNAL_PROVIDERS"
+    )  # off: no call goes to strangers unless the operator says to whom
+    external_base_urls: str = Field(default="", validation_alias="SLIPSTREAM_EXTERNAL_BASE_URLS")
     num_workers: int = Field(default=1, ge=1, validation_alias="SLIPSTREAM_WORKERS")
     is_open_allowed: bool = Field(default=False, validation_alias="SLIPSTREAM_ALLOW_OPEN")
     log_level: str = Field(default="INFO", validation_alias="SLIPSTREAM_LOG_LEVEL")
@@ -102,26 +97,22 @@ class ProxySettings(EnvironmentSettings):
             raise ValueError("name at least one vLLM base, such as http://127.0.0.1:8000")
         return value
 
-    @field_validator("external_providers", mode="before")
+    @field_validator("external_providers")
     @classmethod
-    def _are_providers(cls, value: object) -> object:
-        names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
-        unknown = {str(name) for name in names} - PROVIDERS - {""} if isinstance(names, Iterable) else set()
-        if unknown:
+    def _are_providers(cls, value: str) -> str:
+        if unknown := set(_listed(value)) - PROVIDERS:
             raise ValueError(
                 f"LiteLLM knows no provider {', '.join(sorted(unknown))}: name some, such as openai,anthropic"
             )
-        return frozenset(names) - {""} if isinstance(names, Iterable) else names
+        return value
 
-    @field_validator("external_base_urls", mode="before")
+    @field_validator("external_base_urls")
     @classmethod
-    def _are_base_urls(cls, value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        pairs = [pair.strip().partition("=") for pair in value.split(",") if pair.strip()]
+    def _are_base_urls(cls, value: str) -> str:
+        pairs = [pair.partition("=") for pair in _listed(value)]
         if not all(name in PROVIDERS and url.startswith(("http://", "https://")) for name, _, url in pairs):
             raise ValueError("write PROVIDER=URL, such as openai=https://gateway.internal/v1")
-        return {name: url for name, _, url in pairs}
+        return value
 
     @field_validator("log_level")
     @classmethod
@@ -135,3 +126,19 @@ class ProxySettings(EnvironmentSettings):
         """The vLLM bases, without a trailing slash or /v1."""
         urls = (url.strip().rstrip("/").removesuffix("/v1") for url in self.upstream_urls.split(","))
         return list(dict.fromkeys(url for url in urls if url))
+
+    @property
+    def provider_names(self) -> frozenset[str]:
+        """The external providers that may be asked."""
+        return frozenset(_listed(self.external_providers))
+
+    @property
+    def provider_urls(self) -> dict[str, str]:
+        """Where some of them are asked instead of at their own address."""
+        return {
+            name: url for name, _, url in (pair.partition("=") for pair in _listed(self.external_base_urls))
+        }
+
+
+def _listed(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]

@@ -30,6 +30,7 @@ class External:
 
     def __init__(self, settings: ProxySettings, metrics: Metrics) -> None:
         self.process = LitellmProcess(settings)
+        self.providers = settings.provider_names
         self._metrics = metrics
         self._idle_seconds = settings.upstream_idle_seconds
         self._pool = UpstreamPool(

@@ -7,7 +7,6 @@ from ledger.records import CallRecord
 from ledger.vocabulary import Reason
 from proxy.errors import UnknownModelError
 from proxy.live import Target
-from proxy.settings import ProxySettings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+/-]{0,255}").fullmatch
 
@@ -32,14 +31,14 @@ class ExternalModel:
         )
 
 
-def external_model(requested: str, target: Target, settings: ProxySettings) -> ExternalModel | None:
+def external_model(requested: str, target: Target, providers: frozenset[str]) -> ExternalModel | None:
     """None: `target`, which is what the name means otherwise, answers. The names of a policy and of its base may begin
     like a provider's and stay theirs.
 
     Raises UnknownModelError for a name that no provider has: it would lead somewhere else.
     """
     provider, slash, name = requested.partition("/")
-    if not slash or provider not in settings.external_providers:
+    if not slash or provider not in providers:
         return None
     if (
         target.policy.name in {requested, requested.rpartition("@")[0]}

@@ -98,7 +98,7 @@ class LitellmProcess:
 
     def _told(self) -> dict[str, object]:
         return {
-            "base_urls": self._settings.external_base_urls,
+            "base_urls": self._settings.provider_urls,
             "idle_seconds": self._settings.upstream_idle_seconds,
             "connect_seconds": self._settings.upstream_connect_seconds,
         }

@@ -55,7 +55,7 @@ async def answer(  # noqa: PLR0917 - what a call comes with
         checked_model(document.values)
         requested = document.values.get("model") or ""
         target = parts.live.resolve(requested, caller.project)
-        external = external_model(requested, target, parts.settings)
+        external = external_model(requested, target, parts.external.providers)
         if external:
             request = understand_external(endpoint, document, parts.settings)
         else:

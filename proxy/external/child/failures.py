@@ -17,6 +17,7 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 _SECRET_LOOK = re.compile(r"\b(?:sk|pk|gsk|xai|AIza|AKIA|hf|r8|key|Bearer)[-_ ]?[A-Za-z0-9*_.\-]{12,}")
 _LITELLM_WORDS = re.compile(r"^(?:litellm\.)?(?:\w+: )?(?:litellm\.)?(?:\w+: )?(?:\w+Exception - )?")
 _HINT = re.compile(r"\s*To drop these, set `litellm.*", re.DOTALL)
+_KEY_IS_MISSING = re.compile(r"api[_ ]key", re.IGNORECASE)  # LiteLLM has no kind of its own for it
 _SHORTEST_SECRET = 8
 _MAX_MESSAGE = 2000
 _ERROR, _SERVER_ERROR, _NO_STATUS = 400, 500, 600
@@ -41,7 +42,7 @@ class Failure:
 def failure_of(error: Exception, provider: str) -> Failure:
     status = getattr(error, "status_code", None)
     status = status if isinstance(status, int) and _ERROR <= status < _NO_STATUS else 502
-    if status in _OPERATORS:
+    if status in _OPERATORS or (status == _SERVER_ERROR and _KEY_IS_MISSING.search(str(error))):
         message = f"The provider '{provider}' refused the key or the account that this proxy uses: its operator must look."
         return Failure(502, _object(message, "external_refused"), {"x-should-retry": "false"})
     if isinstance(error, Timeout):

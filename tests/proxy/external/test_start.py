@@ -101,5 +101,5 @@ def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SLIPSTREAM_EXTERNAL_PROVIDERS", " openai, anthropic,")
     monkeypatch.setenv("SLIPSTREAM_EXTERNAL_BASE_URLS", "openai=https://gateway/v1?a=b")
     settings = ProxySettings.from_environment()
-    assert settings.external_providers == {"openai", "anthropic"}
-    assert settings.external_base_urls == {"openai": "https://gateway/v1?a=b"}
+    assert settings.provider_names == {"openai", "anthropic"}
+    assert settings.provider_urls == {"openai": "https://gateway/v1?a=b"}
