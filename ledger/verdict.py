@@ -20,8 +20,8 @@ def untrainable_reason(call: CallRecord, choice: ChoiceRecord) -> Reason | None:
 
 
 def _reason_of_call(call: CallRecord) -> Reason | None:
-    if call.untrainable_reason is not None:
-        return Reason(call.untrainable_reason)
+    if call.untrainable_reason is not None or call.version is None:
+        return Reason(call.untrainable_reason or Reason.EXTERNAL_MODEL)
     if call.attribution.is_opted_out or call.attribution.turn_type != "main":
         return Reason.OPTED_OUT
     if call.status in _STATUS_REASONS:

@@ -78,9 +78,9 @@ def judge_group(
 
 def exchange_defect(exchange: WholeExchange, parent_version: int, settings: TrainerSettings) -> Reason | None:
     """Why this exchange cannot be learned from, whatever its reward; None = it can."""
-    if not exchange.is_trainable or exchange.version is None:
+    if not exchange.is_trainable:
         return Reason(str(exchange.untrainable_reason))
-    if abs(parent_version - exchange.version) > settings.max_staleness:
+    if abs(parent_version - _version_of(exchange)) > settings.max_staleness:
         return Reason.TOO_STALE
     return turn_defect(as_turn(exchange, 0.0), settings.sample_max_tokens)
 

@@ -20,7 +20,7 @@ def whole(path: str, body: dict[str, Any]) -> dict[str, Any]:
     if path.endswith("/chat/completions"):
         choices = [_chat_choice(k, body) for k in range(body.get("n") or 1)]
         return {**_head("chatcmpl-fake", "chat.completion", body), "choices": choices, "usage": _USAGE}
-    choice = {"index": 0, "text": "Four.", "logprobs": None, "finish_reason": "stop"}
+    choice = {"index": 0, "text": "Four.", "logprobs": None, "finish_reason": body["finish_reason"]}
     return {**_head("cmpl-fake", "text_completion", body), "choices": [choice], "usage": _USAGE}
 
 
@@ -32,7 +32,7 @@ def _chat_choice(index: int, body: dict[str, Any]) -> dict[str, Any]:
             "content": None,
             "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
         }
-    finish_reason = "tool_calls" if body.get("tools") else "stop"
+    finish_reason = "tool_calls" if body.get("tools") else body["finish_reason"]
     return {"index": index, "message": message, "logprobs": None, "finish_reason": finish_reason}
 
 
@@ -46,11 +46,11 @@ def events(path: str, body: dict[str, Any]) -> list[tuple[str | None, Any]]:
             *({"content": p} for p in _PIECES),
         ]
         chunks = [_chunk(head, {"delta": delta, "finish_reason": None}) for delta in deltas]
-        chunks.append(_chunk(head, {"delta": {}, "finish_reason": "stop"}))
+        chunks.append(_chunk(head, {"delta": {}, "finish_reason": body["finish_reason"]}))
     else:
         head = _head("cmpl-fake", "text_completion", body)
         chunks = [_chunk(head, {"text": p, "finish_reason": None}) for p in _PIECES]
-        chunks.append(_chunk(head, {"text": "", "finish_reason": "stop"}))
+        chunks.append(_chunk(head, {"text": "", "finish_reason": body["finish_reason"]}))
     if (body.get("stream_options") or {}).get("include_usage"):
         chunks.append({**head, "choices": [], "usage": _USAGE})
     return [*((None, chunk) for chunk in chunks), (None, "[DONE]")]

@@ -31,6 +31,7 @@ class FakeProvider:
     break_after: int | None = None
     error_event: dict[str, Any] | None = None  # sent where the stream would end
     breaks_cleanly: bool = False  # the connection ends well, the answer does not
+    finish_reason: str = "stop"  # of OpenAI's shapes
     event_seconds: float = 0.0
     hangs: bool = False
     seen: list[Seen] = field(default_factory=list)
@@ -44,6 +45,7 @@ class FakeProvider:
     def forget(self) -> None:
         self.error = self.break_after = self.error_event = None
         self.breaks_cleanly = self.hangs = False
+        self.finish_reason = "stop"
         self.event_seconds, self.num_aborted = 0.0, 0
         self.seen.clear()
 
@@ -76,6 +78,7 @@ class FakeProvider:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.seen.append(Seen(request.path, dict(request.headers), body))
+        body = {**body, "finish_reason": self.finish_reason}
         try:
             if self.hangs:
                 await asyncio.sleep(60)

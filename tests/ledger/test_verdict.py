@@ -26,6 +26,7 @@ def test_a_complete_sampled_exchange_is_trainable() -> None:
             {"attribution": an_attribution(is_opted_out=True), "status": ExchangeStatus.FAILED},
             {},
         ),
+        ("external_model", {"version": None}, {}),
         ("opted_out", {"attribution": an_attribution(turn_type="side")}, {}),
         ("failed", {"status": ExchangeStatus.FAILED}, {"completion_ids": None}),
         ("interrupted", {"status": ExchangeStatus.INTERRUPTED}, {}),

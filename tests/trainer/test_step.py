@@ -1,6 +1,7 @@
 """The step's story on real Postgres: what is trained, with which numbers, and what the ledger says about it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
@@ -160,6 +161,34 @@ def test_turns_that_extend_each_other_are_learned_from_as_one_sample(engine, mak
     num_tokens = one(engine, "SELECT sum(cardinality(completion_ids)) FROM exchanges")
     assert metrics["num_trained_tokens"] == num_tokens
     assert set(dict(rows(engine, "SELECT baseline_kind, 1 FROM step_samples"))) == {"explicit_group"}
+
+
+def test_a_turn_that_another_provider_answered_is_left_out_and_the_others_are_learned_from(
+    engine, make_trainer
+) -> None:
+    """I10: it has a row with its reason, and no version that it could be stale against."""
+    from ledger.recording import record_calls
+    from ledger.records import Attribution
+    from ledger.vocabulary import IdentifiedBy, Reason
+
+    trainer = make_trainer(group_deadline_seconds=0.0)
+    add_group(engine, 1, [1.0, 0.0])
+    name = str(one(engine, "SELECT min(id::text) FROM trajectories"))
+    who = Attribution(call(2, 1).call_id, IdentifiedBy.HEADER, external_id=name)
+    teacher = call(2, 1, attribution=who, prompt_ids=None, untrainable_reason=Reason.EXTERNAL_MODEL)
+    with engine.begin() as connection:
+        record_calls(connection, [replace(teacher, version=None)])
+    assert tick(trainer).state is StepState.PUBLISHED
+    found = rows(engine, "SELECT reason, staleness, is_used FROM step_samples ORDER BY exchange_id")
+    assert [tuple(row) for row in found] == [
+        (None, 0, True),
+        (None, 0, True),
+        ("external_model", None, False),
+    ]
+    assert rows(engine, "SELECT num_exchanges, last_version FROM v1.trajectories ORDER BY id") == [
+        (2, 0),
+        (1, 0),
+    ]
 
 
 def test_a_batch_that_fails_twice_is_set_aside_with_its_reason(engine, make_trainer, monkeypatch) -> None:

@@ -1,6 +1,9 @@
 """Models of other providers: relayed through LiteLLM, kept as teacher data, with the operator's keys and nobody else's."""
 
+from functools import partial
+
 import pytest
+from openai import OpenAI, RateLimitError
 
 from tests.fakes.providers import FakeProvider
 from tests.proxy.external.conftest import ANTHROPIC_KEY, OPENAI_KEY, events_of
@@ -65,6 +68,18 @@ def test_a_streamed_chat_comes_as_openai_chunks_and_ends_with_done(
     assert {c["id"] for c in chunks} == {chunks[0]["id"]}
     (row,) = external_proxy.exchanges()
     assert (row.status, row.completion_text, row.finish_reason) == ("completed", "Four.", "stop")
+
+
+def test_the_openai_sdk_reads_a_stream_and_a_refusal(
+    external_proxy: RunningProxy, provider: FakeProvider
+) -> None:
+    with OpenAI(base_url=f"{external_proxy.url}/v1", api_key="sk-x", max_retries=0) as client:
+        ask = partial(client.chat.completions.create, model="openai/gpt-4o", messages=MESSAGES, stream=True)
+        text = "".join(c.choices[0].delta.content or "" for c in ask())
+        assert text == "Four."
+        provider.error = (429, {"retry-after": "1"}, {"error": {"message": "slow down", "code": "x"}})
+        with pytest.raises(RateLimitError, match="slow down"):
+            ask()
 
 
 def test_usage_comes_in_a_stream_only_for_those_who_ask(

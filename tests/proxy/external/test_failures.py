@@ -117,15 +117,33 @@ def test_a_stream_that_ends_without_a_finish_reason_gets_none(
     assert all(e["choices"][0]["finish_reason"] is None for e in events[:-1])
 
 
-def test_a_provider_that_is_away_or_silent_is_a_502_or_a_504(
-    external_proxy: RunningProxy,
-    provider: FakeProvider,
+def test_a_provider_that_is_away_or_silent_is_told_as_that(
+    start_proxy: StartProxy, provider: FakeProvider
 ) -> None:
-    external_proxy.chat(model="openai/gpt-4o")
+    proxy = start_proxy(**external_settings(provider), upstream_idle_seconds=2)
+    provider.hangs = True
+    for model in ("openai/gpt-4o", "anthropic/claude-sonnet-4"):
+        reply = proxy.chat(model=model)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (504, "upstream_timeout")
+    provider.hangs = False
     provider.stop()
-    reply = external_proxy.chat(model="openai/gpt-4o")
-    assert reply.status_code >= 500
+    assert proxy.chat(model="openai/gpt-4o").status_code in {500, 502}
     provider.start()
+    assert proxy.chat(model="openai/gpt-4o").status_code == 200
+
+
+@pytest.mark.parametrize("said", ["error", "", "end_turn", "eos"])
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_finish_reason_is_one_that_clients_know(
+    external_proxy: RunningProxy, provider: FakeProvider, said: str, *, is_streamed: bool
+) -> None:
+    """B030, B031: whatever the provider says."""
+    provider.finish_reason = said
+    reply = external_proxy.chat(model="openai/gpt-4o", stream=is_streamed)
+    bodies = events_of(reply.text) if is_streamed else [reply.json()]
+    choices = [choice for body in bodies if isinstance(body, dict) for choice in body.get("choices", ())]
+    told = {choice["finish_reason"] for choice in choices}
+    assert told <= {None, "stop", "length", "tool_calls", "content_filter", "function_call"}
 
 
 @pytest.mark.parametrize(
