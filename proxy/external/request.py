@@ -4,6 +4,7 @@ LiteLLM takes its own steering (`api_base`, `api_key`, `fallbacks`, `mock_respon
 fields. Invariant: nothing reaches it that is not listed here, so no client decides where the operator's keys go.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,6 +50,7 @@ def understand_external(endpoint: Endpoint, document: Document, settings: ProxyS
             f"{path} is not answered by external models: ask the policy, or another route."
         )
     _check_fields(path, values)
+    _check_text(values)
     is_streamed = bool(values.get("stream"))
     if is_streamed and path == "/v1/messages":
         raise InvalidRequestError(
@@ -88,6 +90,17 @@ def _check_fields(path: str, values: dict[str, Any]) -> None:
                 f"'{name}' is not passed on to external models (docs/http.md lists what is): leave it out.",
                 param=name[:128],
             )
+
+
+def _check_text(values: dict[str, Any]) -> None:
+    """Providers' clients write the body anew, which is not possible for everything that may stand in one."""
+    try:
+        json.dumps(values, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequestError(
+            "External models read neither lone surrogates, nor bytes that are no UTF-8, nor NaN, nor Infinity: take them "
+            "out."
+        ) from error
 
 
 def _check_addresses(values: dict[str, Any], settings: ProxySettings) -> None:

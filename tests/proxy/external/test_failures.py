@@ -182,6 +182,14 @@ def test_addresses_are_not_fetched_for_strangers(
     assert external_proxy.chat(model="openai/gpt-4o", messages=messages).status_code == 200
 
 
+@pytest.mark.parametrize("content", [rb'"\ud83d"', b'"\xff"', b"NaN", b"1e999"])
+def test_what_no_provider_can_be_sent_is_a_400(external_proxy: RunningProxy, content: bytes) -> None:
+    """B084: never a 500."""
+    body = b'{"model": "openai/gpt-4o", "messages": [{"role": "user", "content": %b}]}' % content
+    reply = external_proxy.client.post("/v1/chat/completions", content=body)
+    assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request_error")
+
+
 def test_a_route_that_no_provider_answers_is_a_404_that_says_so(external_proxy: RunningProxy) -> None:
     body = {"model": "anthropic/claude-sonnet-4", "messages": []}
     reply = external_proxy.client.post("/v1/messages/count_tokens", json=body)
