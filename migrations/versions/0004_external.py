@@ -2,15 +2,15 @@
 
 Safe on big tables: only the catalogue changes, no row is read.
 
-Revision ID: 0003
+Revision ID: 0004
 """
 
 from pathlib import Path
 
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 
