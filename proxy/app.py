@@ -188,7 +188,17 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         concurrency = Concurrency(settings.max_concurrent_per_key)
         conversations = Conversations(settings, valkey, metrics)
         parts = Parts(
-            settings, keys, concurrency, live, replicas, external, vllm, recorder, conversations, metrics, open_bodies
+            settings,
+            keys,
+            concurrency,
+            live,
+            replicas,
+            external,
+            vllm,
+            recorder,
+            conversations,
+            metrics,
+            open_bodies,
         )
         yield parts, create_management(parts, engine, nudge)
 

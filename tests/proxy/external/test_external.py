@@ -70,6 +70,17 @@ def test_a_streamed_chat_comes_as_openai_chunks_and_ends_with_done(
     assert (row.status, row.completion_text, row.finish_reason) == ("completed", "Four.", "stop")
 
 
+def test_a_talk_with_an_external_model_is_one_trajectory_also_where_the_policy_answers_next(
+    external_proxy: RunningProxy,
+) -> None:
+    first = external_proxy.chat(model="openai/gpt-4o", messages=MESSAGES)
+    messages = [*MESSAGES, {"role": "assistant", "content": "Four."}, {"role": "user", "content": "Sure?"}]
+    second = external_proxy.chat(model="default", messages=messages)
+    assert second.headers["x-trajectory-id"] == first.headers["x-trajectory-id"]
+    rows = external_proxy.exchanges(2)
+    assert [(row.version, row.is_trainable) for row in rows] == [(None, False), (0, True)]
+
+
 def test_the_openai_sdk_reads_a_stream_and_a_refusal(
     external_proxy: RunningProxy, provider: FakeProvider
 ) -> None:
