@@ -12,8 +12,9 @@ from proxy.errors import InvalidRequestError, UnknownRouteError
 from proxy.settings import ProxySettings
 from proxy.surface import limits
 from proxy.surface.chat import asked_of
+from proxy.surface.document import Document
 from proxy.surface.endpoint import Endpoint
-from proxy.surface.request import Asked, Document, ModelRequest
+from proxy.surface.request import Asked, ModelRequest
 
 _SAMPLING = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "n",
              "seed", "stop", "max_tokens", "logit_bias"}  # fmt: skip
