@@ -123,6 +123,8 @@ class Application:
             await self._management(
                 {**scope, **where, "asked_path": scope["path"], "caller": caller}, receive, send
             )
+        except ClientGoneError:
+            pass  # before its body was complete
         except Exception:  # answered already: Starlette raises it once more for whoever logs
             log.exception("request_broken", path=place.route)
 
