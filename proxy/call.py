@@ -6,6 +6,7 @@ Invariant (I4): the record is durable before the last byte leaves, and there is 
 import asyncio
 import json
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import structlog
@@ -13,7 +14,7 @@ from starlette.types import Scope, Send
 
 from ledger.vocabulary import ExchangeStatus
 from proxy.call_log import CallLog
-from proxy.connection import client_of
+from proxy.connection import Client, client_of
 from proxy.errors import (
     CaptureRefusedError,
     ProxyError,
@@ -24,8 +25,8 @@ from proxy.errors import (
 )
 from proxy.parts import Parts
 from proxy.reply.error import told_error
+from proxy.reply.event_flow import EventFlow
 from proxy.reply.reply import Reply
-from proxy.reply.sse import Event, EventReader
 from proxy.surface.endpoint import Endpoint
 from proxy.upstream.errors import SilentError, UpstreamError
 from proxy.upstream.reply import UpstreamReply
@@ -52,12 +53,13 @@ class Call:
         self._capture = reply.capture
         self._dispatch = dispatch
         self._log = call_log
+        self._client: Client
         self._has_started = False  # the reply's headers are out
 
     async def run(self, scope: Scope, send: Send) -> None:
         """Answers, or stops as soon as the client is gone: vLLM aborts when its connection closes."""
         self._log.accept()
-        client = client_of(scope)
+        self._client = client = client_of(scope)
         self._parts.metrics.inflight.inc()
         try:
             with client.cancelling_when_gone():
@@ -119,21 +121,34 @@ class Call:
         await send_json(send, upstream.status, raw, [*self._log.headers(), *extra])
 
     async def _relay_stream(self, upstream: UpstreamReply, send: Send) -> None:
-        reader = EventReader()
-        last = b""
-        while not self._is_over and (chunk := await upstream.next_chunk()):
-            last = await self._relay_events(reader.feed(chunk), upstream.status, send)
-        if not self._is_over:
-            last = await self._relay_events(reader.close(), upstream.status, send)
-        self._count_dropped("no_data", reader.num_dropped)
+        flow = EventFlow(self._reply, self._count_dropped)
+        while not flow.is_over and (chunk := await upstream.next_chunk()):
+            if body := self._seen(flow, chunk):
+                await self._send(send, upstream.status, body)
+                await upstream.pour(partial(self._hand_over, flow))
+        if body := flow.rest():
+            await self._send(send, upstream.status, body)
+        flow.end()
         if self._capture.error:
-            await self._end_refused(self._capture.error, upstream.status, last, send)
+            await self._end_refused(self._capture.error, upstream.status, flow.last, send)
         elif self._capture.is_complete:
             await self._log.end(ExchangeStatus.COMPLETED, upstream.status)
-            await self._send(send, upstream.status, last, is_last=True)
+            await self._send(send, upstream.status, flow.last, is_last=True)
         else:
             raise UpstreamBrokenError
         upstream.release(_LAST_READ_SECONDS)
+
+    def _hand_over(self, flow: EventFlow, chunk: bytes) -> bool:
+        """From connection to connection, as long as the client takes it at once: no task is woken for a token."""
+        if body := self._seen(flow, chunk):
+            self._client.write_chunk(body)
+        return self._client.is_writable and not flow.is_over
+
+    def _seen(self, flow: EventFlow, chunk: bytes) -> bytes:
+        body = flow.seen(chunk)
+        if self._capture.has_generated and not self._log.has_first_token:
+            self._limit.reschedule(self._log.note_first_token() + self._parts.settings.call_seconds)
+        return body
 
     async def _end_refused(self, error: dict[str, Any], status: int, last: bytes, send: Send) -> None:
         """VLLM refuses some streams in their first event: nothing was sent yet, so the client gets a plain error."""
@@ -147,10 +162,6 @@ class Call:
             body = json.dumps(self._endpoint.envelope(error)).encode()
             await send_json(send, status, body, self._log.headers())
 
-    @property
-    def _is_over(self) -> bool:
-        return self._capture.is_done or self._capture.error is not None
-
     async def _send(self, send: Send, status: int, body: bytes, *, is_last: bool = False) -> None:
         """A part of the stream; its headers go with the first."""
         if not self._has_started:
@@ -159,28 +170,6 @@ class Call:
             headers = [*_STREAM_HEADERS, *self._log.headers()]
             await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body, "more_body": not is_last})
-
-    async def _relay_events(self, events: list[Event], status: int, send: Send) -> bytes:
-        """Sends what the client may see of these events, in one write; the stream's last one is returned instead."""
-        pieces: list[bytes] = []
-        for event in events:
-            pieces.append(self._seen(event))
-            if self._is_over:
-                break
-        last = pieces.pop() if self._is_over else b""
-        if body := b"".join(pieces):
-            await self._send(send, status, body)
-        return last
-
-    def _seen(self, event: Event) -> bytes:
-        try:
-            piece = self._reply.event(event)
-        except (ValueError, RecursionError):
-            self._count_dropped("not_json", 1)
-            return b""
-        if self._capture.has_generated and not self._log.has_first_token:
-            self._limit.reschedule(self._log.note_first_token() + self._parts.settings.call_seconds)
-        return piece
 
     def _count_dropped(self, reason: str, number: int) -> None:
         if number:

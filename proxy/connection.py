@@ -1,4 +1,6 @@
-"""The client's connection as a call sees it: it tells when the client is gone, without a task that waits for it."""
+"""The client's connection as a call sees it: it tells when the client is gone, without a task that waits for it, and
+takes parts of a stream without one.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,11 +15,25 @@ _KEY = "slipstream.client"
 class Client:
     """One per connection, which carries one running call at a time."""
 
-    __slots__ = ("_running", "is_gone")
+    __slots__ = ("_running", "_transport", "is_gone", "is_slow")
 
     def __init__(self) -> None:
         self.is_gone = False
+        self.is_slow = False  # it has not read what was written yet
         self._running: asyncio.Task[object] | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connected(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    @property
+    def is_writable(self) -> bool:
+        return not (self.is_slow or self.is_gone or self._transport is None)
+
+    def write_chunk(self, body: bytes) -> None:
+        """A part of a reply that goes out in chunks, and whose head is out."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"%x\r\n%b\r\n" % (len(body), body))
 
     @contextmanager
     def cancelling_when_gone(self) -> Iterator[None]:

@@ -34,6 +34,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        self.caller.connected(transport)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -45,12 +46,14 @@ class LimitedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The client reads slower than we write: vLLM is slowed down with it, but not for ever."""
         super().pause_writing()
+        self.caller.is_slow = True
         self._send_timer = self.loop.call_later(self.send_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         if self._send_timer is not None:
             self._send_timer.cancel()
             self._send_timer = None
+        self.caller.is_slow = False
         super().resume_writing()
 
     def on_message_begin(self) -> None:

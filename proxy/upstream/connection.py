@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
             return
         elif reply.num_buffered > MAX_BUFFERED:
             self._hold_back(reply)
-        reply.wake()
+        reply.arrived()
 
     def eof_received(self) -> bool:
         self._end(None)

@@ -6,6 +6,7 @@ the error that ended the reply, and an end that was not announced is never taken
 
 import asyncio
 import zlib
+from collections.abc import Callable
 from typing import Protocol
 
 from proxy.upstream.decoding import Decoder
@@ -52,8 +53,25 @@ class UpstreamReply:
         self._wire: Wire | None = wire  # until the end
         self._loop = loop
         self._waiter: asyncio.Future[None] | None = None
+        self._sink: Callable[[bytes], bool] | None = None
+        self._sink_fault: Exception | None = None
 
     # For the reader
+
+    async def pour(self, sink: Callable[[bytes], bool]) -> None:
+        """What arrives goes to `sink` at once and wakes nobody, until `sink` returns False or the reply ends. What the
+        sink did not get is for next_chunk; what it raises is raised here.
+        """
+        if self._chunks or self._decoder is not None or self.is_complete or self.error is not None:
+            return
+        self._sink = sink
+        try:
+            while self._sink is not None and not self.is_complete and self.error is None:
+                await self.wait()
+        finally:
+            self._sink = None
+        if self._sink_fault is not None:
+            raise self._sink_fault
 
     async def next_chunk(self) -> bytes:
         """Everything that has arrived since; b"" = the end of the body. Raises UpstreamError."""
@@ -138,6 +156,18 @@ class UpstreamReply:
             await self._waiter
         finally:
             self._waiter = None
+
+    def arrived(self) -> None:
+        """The sink takes it, or the reader is woken."""
+        if self._sink is not None and self._chunks and not self.is_complete:
+            try:
+                is_taken = self._sink(self.take())
+            except Exception as fault:  # noqa: BLE001 - the reader's own, not the connection's
+                is_taken, self._sink_fault = False, fault
+            if is_taken:
+                return
+            self._sink = None
+        self.wake()
 
     def wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
