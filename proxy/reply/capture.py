@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ledger.records import ChoiceRecord
-from proxy.reply.choice import ChoiceCapture, objects
+from proxy.reply.choice import ChoiceCapture, index_of, objects
 
 Json = Mapping[str, Any]
 
@@ -37,7 +37,7 @@ class Capture:
         if isinstance(usage := body.get("usage"), dict):
             self.num_prompt_tokens = usage.get("prompt_tokens", self.num_prompt_tokens)
         for choice in objects(body.get("choices")):
-            self.has_generated |= self.choice(choice.get("index", 0)).add(choice)
+            self.has_generated |= self.choice(index_of(choice)).add(choice)
 
     def add_prompt_ids(self, ids: Sequence[int]) -> None:
         """The first counts: a stream repeats them for each choice."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ledger.identifiers import MAX_CHOICES
 from ledger.records import ChoiceRecord
 from proxy.reply.tool_calls import add_tool_calls
 
@@ -136,3 +137,10 @@ class ChoiceCapture:
 
 def objects(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def index_of(choice: Json) -> int:
+    """0 where it is no number that a choice can have: what was generated is kept all the same."""
+    index = choice.get("index")
+    is_index = isinstance(index, int) and not isinstance(index, bool) and 0 <= index < MAX_CHOICES
+    return index if is_index else 0

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from proxy.reply.capture import Capture
-from proxy.reply.choice import objects
+from proxy.reply.choice import index_of, objects
 from proxy.reply.sse import DONE, DONE_EVENT, Event
 from proxy.reply.token_event import TokenEvents
 from proxy.reply.token_spans import cut_prompt_ids
@@ -63,7 +63,7 @@ class ChoicesReply:
         for choice, (completion_ids, sampling_logprobs) in zip(
             read.body["choices"], read.tokens, strict=False
         ):
-            self.capture.choice(choice.get("index", 0)).add_tokens(completion_ids, sampling_logprobs)
+            self.capture.choice(index_of(choice)).add_tokens(completion_ids, sampling_logprobs)
         return read.text.replace(self._dispatched_mark, self._public_mark)
 
     def event(self, event: Event) -> bytes:

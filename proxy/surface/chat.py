@@ -9,6 +9,7 @@ from proxy.surface import limits
 from proxy.surface.document import Document
 from proxy.surface.endpoint import Endpoint
 from proxy.surface.fields import dropped_fields
+from proxy.surface.media import check_media
 from proxy.surface.request import Asked, ModelRequest, checked_model
 
 PATH = "/v1/chat/completions"
@@ -20,7 +21,7 @@ def understand_chat(document: Document, settings: ProxySettings) -> ModelRequest
     values = document.values
     checked_model(values)
     _check_messages(values)
-    limits.check_media(values["messages"], "messages", settings)
+    check_media(values["messages"], "messages", settings)
     limits.checked_logprobs(values, "top_logprobs", settings)
     limits.check_stop(values, "stop", settings)
     limits.check_tools(values, settings)

@@ -1,14 +1,11 @@
 """How much one request may ask for, checked before vLLM sees it. Each refusal names the field, the limit, its setting."""
 
 import json
-from collections.abc import Iterator
+import math
 from typing import Any
 
 from proxy.errors import InvalidRequestError
 from proxy.settings import ProxySettings
-
-_MEDIA_TYPES = {"image_url", "input_image", "image", "image_embeds", "video_url", "video", "audio_url", "input_audio",
-                "input_file", "file", "document"}  # fmt: skip
 
 
 def checked_choices(values: dict[str, Any], settings: ProxySettings, num_prompts: int = 1) -> int:
@@ -31,8 +28,8 @@ def checked_choices(values: dict[str, Any], settings: ProxySettings, num_prompts
 
 
 def checked_logprobs(values: dict[str, Any], name: str, settings: ProxySettings) -> None:
-    value = values.get(name)
-    if isinstance(value, int) and not isinstance(value, bool) and not -1 < value <= settings.max_logprobs:
+    value = _number(values.get(name))
+    if value is not None and not 0 <= value <= settings.max_logprobs:
         raise InvalidRequestError(
             f"'{name}' must be from 0 to {settings.max_logprobs} (SLIPSTREAM_MAX_LOGPROBS).", param=name
         )
@@ -41,15 +38,26 @@ def checked_logprobs(values: dict[str, Any], name: str, settings: ProxySettings)
 def checked_max_tokens(values: dict[str, Any], *names: str, settings: ProxySettings) -> int | None:
     """The first of these fields that holds a number. Above the limit is refused: cutting it would surprise."""
     for name in names:
-        value = values.get(name)
-        if not isinstance(value, int) or isinstance(value, bool):
+        value = _number(values.get(name))
+        if value is None:
             continue
         if value > settings.max_tokens:
             raise InvalidRequestError(
                 f"'{name}' must be at most {settings.max_tokens} (SLIPSTREAM_MAX_TOKENS).", param=name
             )
-        return value
+        return int(value)
     return None
+
+
+def _number(value: Any) -> float | None:
+    """As vLLM reads it: "12" and 12.0 are integers to pydantic."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return math.inf if isinstance(value, int) else None
+    return None if math.isnan(number) else number
 
 
 def check_stop(values: dict[str, Any], name: str, settings: ProxySettings) -> None:
@@ -68,27 +76,3 @@ def check_tools(values: dict[str, Any], settings: ProxySettings) -> None:
             "briefly.",
             param="tools",
         )
-
-
-def check_media(messages: Any, name: str, settings: ProxySettings) -> None:
-    """A model server that fetches addresses for strangers reaches into its own network (CVE-2026-24779)."""
-    if settings.allows_media:
-        return
-    for i, part_type in _part_types(messages):
-        if part_type in _MEDIA_TYPES:
-            raise InvalidRequestError(
-                f"'{name}[{i}]' holds a part of type '{part_type}': this server answers text only (an operator with a "
-                "multimodal model sets SLIPSTREAM_ALLOWS_MEDIA=true).",
-                param=name,
-            )
-
-
-def _part_types(messages: Any) -> Iterator[tuple[int, str]]:
-    for i, message in enumerate(messages if isinstance(messages, list) else ()):
-        content = message.get("content") if isinstance(message, dict) else None
-        for part in content if isinstance(content, list) else ():
-            if isinstance(part, dict):
-                yield i, str(part.get("type"))
-                yield from ((i, key) for key in part.keys() & _MEDIA_TYPES)
-        if isinstance(message, dict) and isinstance(message.get("type"), str):
-            yield i, message["type"]  # an input item of a response

@@ -7,6 +7,7 @@ from proxy.surface import limits
 from proxy.surface.document import Document
 from proxy.surface.endpoint import Endpoint
 from proxy.surface.fields import dropped_fields
+from proxy.surface.media import check_media
 from proxy.surface.request import Asked, ModelRequest, checked_model
 
 PATH = "/v1/messages"
@@ -18,7 +19,8 @@ def understand_message(document: Document, settings: ProxySettings) -> ModelRequ
     checked_model(values)
     if not isinstance(values.get("messages"), list):
         raise InvalidRequestError("'messages' must be a list of messages.", param="messages")
-    limits.check_media(values["messages"], "messages", settings)
+    check_media(values["messages"], "messages", settings)
+    check_media(values.get("system"), "system", settings)
     limits.check_stop(values, "stop_sequences", settings)
     limits.check_tools(values, settings)
     return ModelRequest(

@@ -10,6 +10,7 @@ from proxy.surface import limits
 from proxy.surface.document import Document
 from proxy.surface.endpoint import Endpoint
 from proxy.surface.fields import dropped_fields
+from proxy.surface.media import check_media
 from proxy.surface.request import Asked, ModelRequest, checked_model
 
 PATH = "/v1/responses"
@@ -22,7 +23,7 @@ def understand_response(document: Document, settings: ProxySettings) -> ModelReq
     checked_model(values)
     if not isinstance(values.get("input"), str | list):
         raise InvalidRequestError("'input' must be a string or a list of items.", param="input")
-    limits.check_media(values["input"], "input", settings)
+    check_media(values["input"], "input", settings)
     limits.checked_logprobs(values, "top_logprobs", settings)
     limits.check_stop(values, "stop", settings)
     limits.check_tools(values, settings)
