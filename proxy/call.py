@@ -26,7 +26,7 @@ from proxy.errors import (
 from proxy.parts import Parts
 from proxy.reply.error import told_error
 from proxy.reply.event_flow import EventFlow
-from proxy.reply.reply import Reply
+from proxy.reply.reply import UNREADABLE, Reply
 from proxy.surface.endpoint import Endpoint
 from proxy.upstream.errors import SilentError, UpstreamError
 from proxy.upstream.reply import UpstreamReply
@@ -34,12 +34,19 @@ from proxy.upstream.reply import UpstreamReply
 log = structlog.get_logger()
 _ERROR_STATUS = 400
 _ERROR_STATUSES = range(400, 600)
+_STATUSES = range(200, 600)
 _LAST_READ_SECONDS = 1.0
 _STREAM_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
+
+
+class UnreadableReplyError(Exception):
+    """The model server answered what is no reply of this route."""
+
+
 Dispatch = AbstractAsyncContextManager[UpstreamReply]
 
 
@@ -84,7 +91,7 @@ class Call:
             await self._fail(error, send)
         except (TimeoutError, SilentError):
             await self._fail(UpstreamTimeoutError(), send)
-        except (UpstreamError, ValueError, RecursionError) as error:
+        except (UpstreamError, UnreadableReplyError) as error:
             log.warning("upstream_broken", call_id=str(self._log.record.call_id), error=repr(error)[:200])
             await self._fail(UpstreamBrokenError(), send)
         except (
@@ -94,6 +101,8 @@ class Call:
             await self._fail(ProxyError("The proxy failed; the request was fine."), send)
 
     async def _relay(self, upstream: UpstreamReply, send: Send) -> None:
+        if upstream.status not in _STATUSES:
+            raise UnreadableReplyError(f"status {upstream.status}")
         if upstream.status >= _ERROR_STATUS:
             await self._relay_error(upstream, send)
         elif upstream.content_type == "text/event-stream":
@@ -102,7 +111,11 @@ class Call:
             await self._relay_whole(upstream, send)
 
     async def _relay_whole(self, upstream: UpstreamReply, send: Send) -> None:
-        body = self._reply.whole(await upstream.read())
+        raw = await upstream.read()
+        try:
+            body = self._reply.whole(raw)
+        except UNREADABLE as error:
+            raise UnreadableReplyError(repr(error)) from error
         self._limit.reschedule(None)
         await self._log.end(ExchangeStatus.COMPLETED, upstream.status)
         await send_json(send, upstream.status, body, self._log.headers())

@@ -10,6 +10,7 @@ from dataclasses import replace
 import structlog
 
 from ledger.errors import SpoolError
+from ledger.records import ChoiceRecord
 from ledger.vocabulary import ExchangeStatus
 from proxy.attribution import trajectory_names
 from proxy.conversation.turn import Turn
@@ -106,7 +107,7 @@ class CallLog:
         self._parts.metrics.calls.labels(status).inc()
         self._parts.metrics.total.observe(total_seconds)
         self._check_version()
-        choices = self._turn.ended(status, self.capture.records())
+        choices = self._choices(status)
         if not self.is_captured:
             nothing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             nothing.set_result(None)
@@ -125,6 +126,15 @@ class CallLog:
             choices=choices,
         )
         return self._parts.recorder.finish(record)
+
+    def _choices(self, status: ExchangeStatus) -> list[ChoiceRecord]:
+        """Whatever is wrong with them, the call gets its record: a row without choices says more than none (I4)."""
+        try:
+            return self._turn.ended(status, self.capture.records())
+        except Exception:
+            log.exception("capture_broken", call_id=str(self.record.call_id))
+            self._parts.metrics.dropped_events.labels("capture_broken").inc()
+            return []
 
     def _check_version(self) -> None:
         """I2: the version was decided at dispatch; here it is held against what vLLM says."""

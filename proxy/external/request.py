@@ -66,7 +66,7 @@ def understand_external(endpoint: Endpoint, document: Document, settings: ProxyS
     return ModelRequest(
         document,
         is_streamed=is_streamed,
-        asked=asked_of(values, logprobs=bool(values.get("logprobs")))
+        asked=asked_of(document, logprobs=bool(values.get("logprobs")))
         if has_choices
         else Asked(logprobs=True),
         prompt_key=_PROMPT_KEYS.get(path),

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ledger.records import ChoiceRecord
-from proxy.reply.choice import ChoiceCapture, index_of, objects
+from proxy.reply.choice import ChoiceCapture, are_ids, index_of, objects
 
 Json = Mapping[str, Any]
+_MAX_TOKENS = 1 << 31
 
 
 class Capture:
@@ -32,10 +33,10 @@ class Capture:
         """Takes one event, or the whole reply."""
         self.add_error(body)
         self.add_model(body)
-        if isinstance(ids := body.get("prompt_token_ids"), list):
+        if are_ids(ids := body.get("prompt_token_ids")):
             self.add_prompt_ids(ids)
         if isinstance(usage := body.get("usage"), dict):
-            self.num_prompt_tokens = usage.get("prompt_tokens", self.num_prompt_tokens)
+            self.add_num_prompt_tokens(usage.get("prompt_tokens"))
         for choice in objects(body.get("choices")):
             self.has_generated |= self.choice(index_of(choice)).add(choice)
 
@@ -44,9 +45,16 @@ class Capture:
         if self.prompt_ids is None:
             self.prompt_ids, self.num_prompt_tokens = ids, len(ids)
 
+    def add_num_prompt_tokens(self, number: Any) -> None:
+        if type(number) is int and 0 <= number < _MAX_TOKENS:
+            self.num_prompt_tokens = number
+
     def add_error(self, body: Json) -> None:
-        if isinstance(error := body.get("error"), dict):
+        error = body.get("error")
+        if isinstance(error, dict):
             self.error = error
+        elif error:
+            self.error = {"message": str(error)}
 
     def add_model(self, body: Json) -> None:
         """The name that answered; all of them, if a stream names several: that equals none that was expected."""

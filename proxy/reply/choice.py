@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from ledger.identifiers import MAX_CHOICES
 from ledger.records import ChoiceRecord
 from proxy.reply.tool_calls import add_tool_calls
 
 Json = Mapping[str, Any]
+_MAX_ID = 1 << 31
 
 
 class ChoiceCapture:
@@ -58,13 +59,14 @@ class ChoiceCapture:
         """Takes a choice of an event or of a whole reply; True if it holds something that was generated."""
         self._settle()
         ids = choice.get("token_ids")
-        if isinstance(ids, list):
+        if are_ids(ids):
             self._add_ids(ids)
-        if isinstance(prompt_ids := choice.get("prompt_token_ids"), list):
+        if are_ids(prompt_ids := choice.get("prompt_token_ids")):
             self.prompt_ids = prompt_ids
         if isinstance(logprobs := choice.get("logprobs"), dict):
             self._add_logprobs(logprobs)
-        self.finish_reason = choice.get("finish_reason") or self.finish_reason
+        if (finish_reason := choice.get("finish_reason")) and isinstance(finish_reason, str):
+            self.finish_reason = finish_reason
         stop_reason = choice.get("stop_reason")
         self.stop_reason = self.stop_reason if stop_reason is None else str(stop_reason)
         if isinstance(text := choice.get("text"), str):
@@ -76,13 +78,13 @@ class ChoiceCapture:
     def _add_logprobs(self, logprobs: Json) -> None:
         """Of a chat (objects, one a token), or of a legacy completion (parallel lists)."""
         if isinstance(content := logprobs.get("content"), list):
-            sampled = [token["logprob"] for token in objects(content) if "logprob" in token]
+            sampled = [token.get("logprob") for token in objects(content)]
         elif isinstance(listed := logprobs.get("token_logprobs"), list):
             sampled = listed
         else:
             return
         self.sampling_logprobs = self.sampling_logprobs or []
-        self.sampling_logprobs += sampled
+        self.sampling_logprobs += [logprob for logprob in sampled if isinstance(logprob, int | float)]
 
     def _add_ids(self, ids: list[int]) -> None:
         self.completion_ids = self.completion_ids or []
@@ -98,7 +100,7 @@ class ChoiceCapture:
                 self.text.append(value)
             elif key == "tool_calls" and isinstance(value, list):
                 add_tool_calls(self.message.setdefault("tool_calls", []), value)
-            elif isinstance(value, str) and key != "role":
+            elif isinstance(value, str) and key != "role" and isinstance(self.message.get(key, ""), str):
                 self.message[key] = self.message.get(key, "") + value
             else:
                 self.message[key] = value
@@ -121,7 +123,7 @@ class ChoiceCapture:
         self._settle()
         text = "".join(self.text)
         message = {"role": "assistant", **self.message, "content": text if self.text else None}
-        for call in message.get("tool_calls", ()):
+        for call in objects(message.get("tool_calls")):
             call.pop("index", None)
         return ChoiceRecord(
             index=self.index,
@@ -139,8 +141,14 @@ def objects(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def are_ids(value: Any) -> TypeGuard[list[int]]:
+    """Whether it is a list that Postgres and the trainer can take for token ids."""
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < _MAX_ID for item in value)
+
+
 def index_of(choice: Json) -> int:
     """0 where it is no number that a choice can have: what was generated is kept all the same."""
     index = choice.get("index")
-    is_index = isinstance(index, int) and not isinstance(index, bool) and 0 <= index < MAX_CHOICES
-    return index if is_index else 0
+    if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < MAX_CHOICES:
+        return index
+    return 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from proxy.reply.reply import Reply
+from proxy.reply.reply import UNREADABLE, Reply
 from proxy.reply.sse import EventReader
 
 
@@ -38,7 +38,7 @@ class EventFlow:
         for event in self._reader.close() if chunk is None else self._reader.feed(chunk):
             try:
                 piece = self._reply.event(event)
-            except (ValueError, RecursionError):
+            except UNREADABLE:
                 self._count_dropped("not_json", 1)
                 continue
             if self.is_over:

@@ -36,7 +36,8 @@ class MessagesReply:
             self.capture.add_model(message)
             self._add_usage(message)
         elif body.get("type") == "content_block_start":
-            self._blocks.append(dict(body.get("content_block") or {}))
+            block = body.get("content_block")
+            self._blocks.append(dict(block) if isinstance(block, dict) else {})
         elif isinstance(delta := body.get("delta"), dict):
             self._add_delta(delta)
         self.capture.is_done = body.get("type") == "message_stop"
@@ -64,7 +65,8 @@ class MessagesReply:
         self.capture.has_generated |= bool(self._blocks)
 
     def _add_usage(self, body: dict[str, Any]) -> None:
-        self.capture.num_prompt_tokens = (body.get("usage") or {}).get("input_tokens")
+        if isinstance(usage := body.get("usage"), dict):
+            self.capture.add_num_prompt_tokens(usage.get("input_tokens"))
 
     def _edits(self, text: str, path: tuple[str, ...]) -> Iterator[Edit]:
         for member in nested(text, 0, path):

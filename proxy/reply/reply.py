@@ -5,6 +5,9 @@ from typing import Protocol
 from proxy.reply.capture import Capture
 from proxy.reply.sse import Event
 
+UNREADABLE = (ValueError, RecursionError, TypeError, AttributeError, KeyError)
+"""What reading raises where something is no JSON, or is not shaped as any reply of the route is."""
+
 
 class Reply(Protocol):
     """Fed the whole body or one event after another; keeps what the record needs; returns what the client may see."""
@@ -12,11 +15,11 @@ class Reply(Protocol):
     capture: Capture
 
     def whole(self, raw: bytes) -> bytes:
-        """ValueError if the body cannot be read."""
+        """What UNREADABLE lists if the body cannot be read."""
         ...
 
     def event(self, event: Event) -> bytes:
-        """Nothing, for an event that the client did not ask for. ValueError if it cannot be read: it is dropped.
+        """Nothing, for an event that the client did not ask for. What UNREADABLE lists if it cannot be read: it is dropped.
 
         When `capture.is_done` turns true, this was the stream's last event.
         """

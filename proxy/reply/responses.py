@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from proxy.reply.capture import Capture
-from proxy.reply.choice import ChoiceCapture, objects
+from proxy.reply.choice import ChoiceCapture, are_ids, objects
 from proxy.reply.sse import Event
 from proxy.splice import Edit, decoded, document, edited, encoded, nested
 
@@ -75,12 +75,13 @@ class ResponsesReply:
             [p["logprob"] for logprobs in listed for p in objects(logprobs)] if listed else None
         )
         choice.completion_ids = _tokens(response.get("output_messages"))
-        choice.finish_reason = response.get("status")
-        choice.stop_reason = (response.get("incomplete_details") or {}).get("reason")
+        choice.finish_reason = _text(response.get("status"))
+        details = response.get("incomplete_details")
+        choice.stop_reason = _text(details.get("reason")) if isinstance(details, dict) else None
         choice.message = {"output": response.get("output")}
         self.capture.prompt_ids = _tokens(response.get("input_messages"))
-        usage = response.get("usage") or {}
-        self.capture.num_prompt_tokens = usage.get("input_tokens")
+        if isinstance(usage := response.get("usage"), dict):
+            self.capture.add_num_prompt_tokens(usage.get("input_tokens"))
         self.capture.has_generated |= bool(parts)
 
     def _response_edits(self, text: str, prefix: tuple[str, ...]) -> Iterator[Edit]:
@@ -111,4 +112,12 @@ def _replaced(text: str, path: tuple[str, ...], replacement: str) -> Iterator[Ed
 def _tokens(items: Any) -> list[int] | None:
     """The ids of all raw messages; None if there are none to tell."""
     listed = [item.get("tokens") for item in objects(items)]
-    return [id_ for ids in listed if isinstance(ids, list) for id_ in ids] if listed else None
+    return [id_ for ids in listed if are_ids(ids) for id_ in ids] if listed else None
+
+
+def _numbers(logprobs: Any) -> list[float]:
+    return [n for p in objects(logprobs) if isinstance(n := p.get("logprob"), int | float)]
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

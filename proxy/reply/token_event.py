@@ -12,14 +12,15 @@ from proxy.reply.sse import Event
 from proxy.splice import Edit, Member, edited, encoded
 
 _NUMBER = rb"(?:0|[1-9][0-9]{0,9})"
+_INDEX, _ID = rb"(?:0|[1-9][0-9]{0,3})", rb"(?:0|[1-9][0-9]{0,8})"  # more is left to the general way
 _STRING = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*'
 _TOKEN = re.compile(
-    rb'(%(number)b),"delta":\{"content":"(%(string)b)"\},'
+    rb'(%(index)b),"delta":\{"content":"(%(string)b)"\},'
     rb'"logprobs":\{"content":\[\{"token":"%(string)b","logprob":(-?%(number)b\.[0-9]{1,40}(?:e-?[0-9]{1,3})?),'
     rb'"bytes":\[(?:%(number)b(?:,%(number)b)*)?\],"top_logprobs":\[\]\}\]\},'
     rb'"finish_reason":(null|"[a-z_]+")(,"stop_reason":null)?,'
-    rb'"token_ids":\[(%(number)b)\]\}\]((?:,"system_fingerprint":"%(string)b")?\})'
-    % {b"number": _NUMBER, b"string": _STRING}
+    rb'"token_ids":\[(%(id)b)\]\}\]((?:,"system_fingerprint":"%(string)b")?\})'
+    % {b"number": _NUMBER, b"string": _STRING, b"index": _INDEX, b"id": _ID}
 ).fullmatch
 _FIRST_CHOICE = '[{"index":'
 

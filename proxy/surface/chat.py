@@ -27,11 +27,11 @@ def understand_chat(document: Document, settings: ProxySettings) -> ModelRequest
     limits.check_tools(values, settings)
     return ModelRequest(
         document,
-        is_streamed=bool(values.get("stream")),
-        asked=asked_of(values, logprobs=bool(values.get("logprobs"))),
+        is_streamed=document.flag("stream"),
+        asked=asked_of(document, logprobs=document.flag("logprobs")),
         prompt_key="messages",
         num_choices=limits.checked_choices(values, settings),
-        additions=_capture_fields(values),
+        additions=_capture_fields(document),
         dropped=dropped_fields(PATH, values),
         max_tokens=limits.checked_max_tokens(
             values, "max_completion_tokens", "max_tokens", settings=settings
@@ -46,24 +46,25 @@ def _check_messages(values: dict[str, Any]) -> None:
         raise InvalidRequestError("'messages' must be a list of messages.", param="messages")
 
 
-def _capture_fields(values: dict[str, Any]) -> dict[str, str]:
+def _capture_fields(document: Document) -> dict[str, str]:
     """What is not asked for yet. `top_logprobs` without `logprobs` stays the error that vLLM makes of it."""
-    if values.get("logprobs"):
+    if document.flag("logprobs"):
         return {"return_token_ids": "true"}
-    if values.get("top_logprobs"):
+    if document.values.get("top_logprobs"):
         return {}
     return _CAPTURE_FIELDS
 
 
-def asked_of(values: dict[str, Any], *, logprobs: bool) -> Asked:
+def asked_of(document: Document, *, logprobs: bool) -> Asked:
     """Of a request that vLLM answers with choices."""
-    options = values.get("stream_options")
-    token_ids = bool(values.get("return_token_ids"))
+    options = document.values.get("stream_options")
+    token_ids = document.flag("return_token_ids")
     return Asked(
         logprobs=logprobs,
         token_ids=token_ids,
-        prompt_text=token_ids or bool(values.get("return_prompt_text")),
-        usage=not values.get("stream") or (isinstance(options, dict) and bool(options.get("include_usage"))),
+        prompt_text=token_ids or document.flag("return_prompt_text"),
+        usage=not document.flag("stream")
+        or (isinstance(options, dict) and bool(options.get("include_usage"))),
     )
 
 

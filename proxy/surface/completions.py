@@ -23,8 +23,8 @@ def understand_completion(document: Document, settings: ProxySettings) -> ModelR
     limits.check_stop(values, "stop", settings)
     return ModelRequest(
         document,
-        is_streamed=bool(values.get("stream")),
-        asked=asked_of(values, logprobs=values.get("logprobs") is not None),
+        is_streamed=document.flag("stream"),
+        asked=asked_of(document, logprobs=values.get("logprobs") is not None),
         num_choices=num_prompts * limits.checked_choices(values, settings, num_prompts),
         num_prompts=num_prompts,
         additions=_capture_fields(values),

@@ -16,6 +16,7 @@ from proxy.errors import InvalidRequestError
 from proxy.splice import Edit, Member, cuts, decoded, document, edited, encoded
 
 _HUGE = 1 << 63  # beyond it Postgres has no bigint
+_NO = {"", "0", "f", "false", "n", "no", "off"}
 _SPACE = b" \t\r\n"
 _MODEL = b'"model"'
 _MODEL_MEMBER = re.compile(rb'"model"[ \t\r\n]*:[ \t\r\n]*("[^"\\]*"|null)').match
@@ -58,6 +59,11 @@ class Document:
         except (ValueError, OverflowError):
             return default
         return number if abs(number) < _HUGE else default
+
+    def flag(self, name: str) -> bool:
+        """As vLLM reads it: "false", "0" and their kin are no."""
+        value = self.values.get(name)
+        return value.strip().lower() not in _NO if isinstance(value, str) else bool(value)
 
     def integer(self, name: str) -> int | None:
         value = self.values.get(name)

@@ -37,6 +37,7 @@ def checked_logprobs(values: dict[str, Any], name: str, settings: ProxySettings)
 
 def checked_max_tokens(values: dict[str, Any], *names: str, settings: ProxySettings) -> int | None:
     """The first of these fields that holds a number. Above the limit is refused: cutting it would surprise."""
+    first: int | None = None
     for name in names:
         value = _number(values.get(name))
         if value is None:
@@ -45,8 +46,8 @@ def checked_max_tokens(values: dict[str, Any], *names: str, settings: ProxySetti
             raise InvalidRequestError(
                 f"'{name}' must be at most {settings.max_tokens} (SLIPSTREAM_MAX_TOKENS).", param=name
             )
-        return int(value)
-    return None
+        first = int(value) if first is None else first
+    return first
 
 
 def _number(value: Any) -> float | None:

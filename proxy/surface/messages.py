@@ -25,7 +25,7 @@ def understand_message(document: Document, settings: ProxySettings) -> ModelRequ
     limits.check_tools(values, settings)
     return ModelRequest(
         document,
-        is_streamed=bool(values.get("stream")),
+        is_streamed=document.flag("stream"),
         asked=Asked(),
         prompt_key="messages",
         dropped=dropped_fields(PATH, values),

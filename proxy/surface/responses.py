@@ -31,7 +31,7 @@ def understand_response(document: Document, settings: ProxySettings) -> ModelReq
     wants_logprobs = isinstance(include, list) and _LOGPROBS in include
     return ModelRequest(
         document,
-        is_streamed=bool(values.get("stream")),
+        is_streamed=document.flag("stream"),
         asked=Asked(logprobs=wants_logprobs, token_ids=bool(values.get("enable_response_messages"))),
         prompt_key="input",
         additions=_capture_fields(include, wants_logprobs=wants_logprobs),

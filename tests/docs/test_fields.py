@@ -9,6 +9,7 @@ import pytest
 
 from proxy.errors import InvalidRequestError
 from proxy.surface.fields import Rule, dropped_fields, rule_of
+from proxy.surface.media import MEDIA_KEYS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "fields.md").read_text()
 ROUTES = {
@@ -81,3 +82,21 @@ def test_template_variables_are_an_allow_list(kwargs: dict[str, object]) -> None
     with pytest.raises(InvalidRequestError, match="chat_template_kwargs"):
         dropped_fields("/v1/chat/completions", {"chat_template_kwargs": kwargs})
     assert not dropped_fields("/v1/chat/completions", {"chat_template_kwargs": {"enable_thinking": False}})
+
+
+def test_every_part_that_the_pinned_vllm_takes_for_media_is_known() -> None:
+    """B141"""
+    specification = importlib.util.find_spec("vllm")
+    assert specification is not None
+    assert specification.origin is not None
+    source = (Path(specification.origin).parent / "renderers" / "chat_utils.py").read_text()
+    [parsers] = [
+        node.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "MM_PARSER_MAP"
+    ]
+    assert isinstance(parsers, ast.Dict)
+    kinds = {key.value for key in parsers.keys if isinstance(key, ast.Constant)}
+    assert (
+        kinds - {"text", "thinking", "input_text", "output_text", "refusal", "tool_reference"} == MEDIA_KEYS
+    )

@@ -113,3 +113,15 @@ def test_a_client_that_asked_for_the_replys_id_gets_ours() -> None:
     assert request.upstream_body(
         "m", "7" * 32, is_captured=True
     ) == b'{"request_id":"resp_%b","model":"m"}' % (b"7" * 32)
+
+
+@pytest.mark.parametrize(
+    ("written", "is_set"),
+    [("true", True), ('"true"', True), ('"yes"', True), ("1", True), ("false", False), ('"False"', False), ('"0"', False),
+     ('"off"', False), ("null", False), ("0", False)],
+)  # fmt: skip
+def test_flags_are_read_as_vllm_reads_them(written: str, is_set: bool) -> None:
+    """pydantic takes "false" for false."""
+    document = Document.parse(b'{"stream":%b}' % written.encode())
+    assert document.flag("stream") is is_set
+    assert not document.flag("logprobs")

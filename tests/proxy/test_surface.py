@@ -87,6 +87,26 @@ LIMITED: list[tuple[str, str, dict[str, Any]]] = [
     ("/v1/chat/completions", "top_logprobs", {"logprobs": True, "top_logprobs": 21}),
     ("/v1/chat/completions", "max_tokens", {"max_tokens": 1 << 40}),
     ("/v1/chat/completions", "max_completion_tokens", {"max_completion_tokens": 200_000}),
+    ("/v1/chat/completions", "max_tokens", {"max_completion_tokens": 5, "max_tokens": "999999999"}),
+    ("/v1/chat/completions", "max_tokens", {"max_tokens": 1e9}),
+    ("/v1/chat/completions", "top_logprobs", {"logprobs": True, "top_logprobs": "999"}),
+    ("/v1/embeddings", "chat_template", {"chat_template": "x"}),
+    (
+        "/v1/embeddings",
+        "input",
+        {"input": [[{"content": [{"type": "image_url", "image_url": {"url": "x"}}]}]]},
+    ),
+    (
+        "/v1/messages/count_tokens",
+        "chat_template_kwargs.tokenize",
+        {"chat_template_kwargs": {"tokenize": True}},
+    ),
+    ("/v1/messages", "system", {"system": [{"type": "image", "source": {"type": "url"}}]}),
+    (
+        "/v1/responses",
+        "input",
+        {"input": [{"type": "function_call_output", "output": [{"type": "input_image"}]}]},
+    ),
     ("/v1/chat/completions", "stop", {"stop": ["x"] * 65}),
     (
         "/v1/chat/completions",
@@ -125,6 +145,11 @@ def test_what_asks_for_too_much_is_refused_by_name_before_vllm_sees_it(
         {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
         {"type": "video_url", "video_url": {"url": "http://x"}},
         {"image_url": "http://x"},
+        {"type": "prompt_embeds", "data": "x"},
+        {
+            "type": "tool_result",
+            "content": [{"type": "image", "source": {"type": "url", "url": "http://10.0.0.1"}}],
+        },
     ],
 )
 def test_media_never_reach_a_text_model(proxy: RunningProxy, vllm: FakeVllm, part: dict[str, Any]) -> None:
