@@ -83,6 +83,8 @@ def _turn_type(value: str | None) -> str:
 def trajectory_names(record: CallRecord) -> str:
     """The reply's `x-trajectory-id`: the caller's own name or ours; with n > 1 one per choice, in order."""
     name, num_choices = record.attribution.external_id, record.num_choices
+    if name is None and num_choices == 1:
+        return str(trajectory_of_choice(record, 0))
     if name is not None:
         names = [name if k == 0 else f"{name}#{k}" for k in range(num_choices)]
     else:

@@ -104,7 +104,7 @@ class CallLog:
     ) -> asyncio.Future[None]:
         self._is_ended = True
         total_seconds = time.perf_counter() - self._began
-        self._parts.metrics.calls.labels(status).inc()
+        self._parts.metrics.calls_by_status[status].inc()
         self._parts.metrics.total.observe(total_seconds)
         self._check_version()
         choices = self._choices(status)

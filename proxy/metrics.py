@@ -2,6 +2,8 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from ledger.vocabulary import ExchangeStatus
+
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 
@@ -10,6 +12,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         counter, gauge = self._counter, self._gauge
         self.calls = counter("slipstream_calls", "Calls that ended, by status.", "status")
+        self.calls_by_status = {status: self.calls.labels(status) for status in ExchangeStatus}
         self.uncaptured = counter("slipstream_uncaptured", "Calls served without a record.", "reason")
         self.dropped_events = counter(
             "slipstream_stream_frames_dropped", "Upstream frames that no client can read.", "reason"

@@ -1,7 +1,6 @@
 """How many bytes of running requests this process holds. Many large bodies at once are refused, never swapped."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Self
 
 from proxy.errors import OverloadedError
 
@@ -9,7 +8,7 @@ _FREE_BYTES = 64 << 10  # what every request may hold: the limit is for large on
 
 
 class Room:
-    """What one request holds."""
+    """What one request holds, from entry to exit."""
 
     __slots__ = ("_all", "num_bytes")
 
@@ -24,17 +23,18 @@ class Room:
         if self.num_bytes > _FREE_BYTES and self._all.num_bytes > self._all.max_bytes:
             raise OverloadedError(retry_after=1)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._all.num_bytes -= self.num_bytes
+
 
 class OpenBodies:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.num_bytes = 0
 
-    @contextmanager
-    def room(self) -> Iterator[Room]:
+    def room(self) -> Room:
         """For as long as the request runs."""
-        room = Room(self)
-        try:
-            yield room
-        finally:
-            self.num_bytes -= room.num_bytes
+        return Room(self)

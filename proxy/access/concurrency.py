@@ -3,7 +3,7 @@
 Invariant: a slot is given back on every ending: answered, failed, cancelled, refused.
 """
 
-from types import TracebackType
+from collections import Counter
 from uuid import UUID
 
 from proxy.errors import TooManyCallsError
@@ -11,36 +11,33 @@ from proxy.errors import TooManyCallsError
 _RETRY_SECONDS = 1
 
 
+class Slot:
+    """One call's, from entry to exit."""
+
+    __slots__ = ("_key_id", "_num_running")
+
+    def __init__(self, num_running: Counter[UUID | None], key_id: UUID | None) -> None:
+        self._num_running = num_running
+        self._key_id = key_id
+
+    def __enter__(self) -> None:
+        self._num_running[self._key_id] += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._num_running[self._key_id] -= 1
+        if not self._num_running[self._key_id]:
+            del self._num_running[self._key_id]  # keys come and go: the table must not grow
+
+
 class Concurrency:
     """While no key exists, all callers share one count."""
 
     def __init__(self, max_per_key: int) -> None:
-        self.max_per_key = max_per_key
-        self.num_running: dict[UUID | None, int] = {}
+        self._max_per_key = max_per_key
+        self.num_running: Counter[UUID | None] = Counter()
 
-    def slot(self, key_id: UUID | None) -> "Slot":
-        return Slot(self, key_id)
-
-
-class Slot:
-    """A context manager: a generator would cost as much again as all else that is done at the door."""
-
-    __slots__ = ("_all", "_key_id")
-
-    def __init__(self, concurrency: Concurrency, key_id: UUID | None) -> None:
-        self._all = concurrency
-        self._key_id = key_id
-
-    def __enter__(self) -> None:
-        """Raises TooManyCallsError."""
-        num_running = self._all.num_running.get(self._key_id, 0)
-        if num_running >= self._all.max_per_key:
+    def slot(self, key_id: UUID | None) -> Slot:
+        """To be entered at once. Raises TooManyCallsError."""
+        if self.num_running[key_id] >= self._max_per_key:
             raise TooManyCallsError(retry_after=_RETRY_SECONDS)
-        self._all.num_running[self._key_id] = num_running + 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        num_running = self._all.num_running.pop(self._key_id) - 1
-        if num_running:  # else forgotten: keys come and go, and the table must not grow
-            self._all.num_running[self._key_id] = num_running
+        return Slot(self.num_running, key_id)

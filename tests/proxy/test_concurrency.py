@@ -57,7 +57,7 @@ def break_off(proxy: RunningProxy, vllm: FakeVllm) -> None:
 
 def refuse(proxy: RunningProxy, vllm: FakeVllm) -> None:
     assert proxy.chat(n=0).status_code == 400
-    assert proxy.chat(messages=[{"role": "assistant", "content": []}]).status_code == 400
+    assert proxy.chat(messages=[]).status_code == 400
 
 
 def answer(proxy: RunningProxy, vllm: FakeVllm) -> None:
