@@ -1,6 +1,7 @@
-"""What uvicorn leaves to us: how large, how slow and how odd the head of a request may be.
+"""What uvicorn leaves to us: how large, how slow and how odd the framing of a request may be, and when its client goes.
 
-Invariant: a connection that sends no complete head within the limits costs bounded memory and bounded time.
+Invariants: a connection that sends no complete head within the limits costs bounded memory and bounded time; while a
+call runs its connection is read, so that it tells when the client is gone.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.header_seconds = header_seconds
         self.send_seconds = send_seconds
         self.caller = Client()
-        self._num_header_bytes: int | None = 0  # None once the head is complete
+        self._num_framing_bytes = 0  # since the last byte of a body: of a head, of trailers, of empty lines
         self._head_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
         self._is_refused = False
@@ -57,24 +58,40 @@ class LimitedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def on_message_begin(self) -> None:
-        self._num_header_bytes = 0
         self._await_head()
         super().on_message_begin()
         self.caller.join(self.scope)
 
     def on_headers_complete(self) -> None:
-        self._num_header_bytes = None
+        self._num_framing_bytes = 0
         self._stop_timer()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._num_framing_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Uvicorn stops reading for a large piece of a body. Nobody asks for more, so nobody would read on."""
+        self._num_framing_bytes = 0
+        super().on_message_complete()
+        if not self.pipeline:
+            self.flow.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return
+        self._num_framing_bytes += len(data)
         super().data_received(data)
-        if self._num_header_bytes is not None:
-            self._num_header_bytes += len(data)
-            if self._num_header_bytes > self.max_header_bytes:
-                self._refuse(HeadersTooLargeError())
+        if self._num_framing_bytes > self.max_header_bytes:
+            self._refuse(HeadersTooLargeError())
+        elif self._head_timer is None and self._is_at_rest:  # empty lines, or a body that nobody reads
+            self._await_head()
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """Its last request was answered."""
+        return self.cycle is not None and self.cycle.response_complete and not self.pipeline
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(InvalidRequestError(f"This is no HTTP request that we understand: {msg}"))
@@ -94,11 +111,23 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._is_refused = True
         self._stop_timer()
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.keep_alive = (
-                False  # a reply is under way: it ends as it should, and then the connection does
-            )
-            return
+        if self._is_at_rest and self.cycle.more_body:
+            self.transport.close()  # that request has its answer
+        elif self.cycle is None or self.cycle.response_complete or self._gives_up_body():
+            self._answer(error)
+
+    def _gives_up_body(self) -> bool:
+        """Whether nobody answers the request whose body breaks off. A reply under way ends as it should, and then the
+        connection does.
+        """
+        self.cycle.keep_alive = False
+        if self.pipeline or self.cycle.response_started or not self.cycle.more_body:
+            return False
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()  # whoever reads the body is told that the client is gone
+        return True
+
+    def _answer(self, error: ProxyError) -> None:
         body = json.dumps(error.envelope).encode()
         head = (
             f"HTTP/1.1 {error.status} {_REASONS[error.status]}\r\ncontent-type: application/json\r\n"
