@@ -17,12 +17,13 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Send
 
 from ledger.database import async_engine, sync_engine
+from ledger.identifiers import new_call_id
 from ledger.spool import Spool
 from ledger.vocabulary import Scope
 from proxy.access.caller import Caller
 from proxy.access.concurrency import Concurrency
 from proxy.access.keys import Keys, refuse_key_in_url, require_key
-from proxy.body import ClientGoneError, check_host, read_headers
+from proxy.body import ClientGoneError, check_host, read_headers, usable_request_id
 from proxy.conversation.conversations import Conversations
 from proxy.conversation.valkey import valkey_at
 from proxy.errors import ProxyError, openai_envelope, send_error
@@ -90,7 +91,7 @@ class Application:
         except ClientGoneError:
             pass
         except ProxyError as error:
-            await send_error(send, error, envelope=envelope)
+            await send_error(send, error, [_request_id_of(scope)], envelope)
         except Exception:
             log.exception("request_broken", path=place.route)
             await send_error(send, ProxyError("The proxy failed; the request was fine."), envelope=envelope)
@@ -141,6 +142,12 @@ class Application:
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _request_id_of(scope: types.Scope) -> tuple[bytes, bytes]:
+    """A refusal has its id too: the caller's, or a new one."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    return b"x-request-id", (usable_request_id(headers) or new_call_id().hex).encode("ascii")
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ from proxy.errors import (
 from proxy.open_bodies import Room
 from proxy.settings import ProxySettings
 
+_MAX_REQUEST_ID = 128
 _ENCODINGS = {"identity", "gzip", "x-gzip", "deflate"}
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _ODD_HOST = re.compile(r"[/?#@\\\s]")
@@ -36,6 +37,13 @@ def read_headers(raw: Iterable[tuple[bytes, bytes]], settings: ProxySettings) ->
     if num_bytes > settings.max_header_bytes:
         raise HeadersTooLargeError
     return headers
+
+
+def usable_request_id(headers: dict[str, str]) -> str | None:
+    """The caller's own, where a header and a column can hold it."""
+    theirs = headers.get("x-request-id", "").strip()
+    is_usable = theirs and theirs.isascii() and theirs.isprintable() and len(theirs) <= _MAX_REQUEST_ID
+    return theirs if is_usable else None
 
 
 def check_host(headers: dict[str, str]) -> None:

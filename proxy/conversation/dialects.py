@@ -114,10 +114,9 @@ def _content(content: Any) -> tuple[str, list[str]]:
     if isinstance(content, str):
         return content, []
     parts = objects(content)
-    media = [
-        _as_value(part) for part in parts if isinstance(kind := part.get("type"), str) and kind in _MEDIA
-    ]
-    texts = [part.get("text") for part in parts if part.get("type", "text") in _TEXTS]
+    kinds = [_text(part.get("type", "text")) for part in parts]
+    media = [_as_value(part) for part, kind in zip(parts, kinds, strict=True) if kind in _MEDIA]
+    texts = [part.get("text") for part, kind in zip(parts, kinds, strict=True) if kind in _TEXTS]
     return "".join(filter(_is_text, texts)), ["media", *media] if media else []
 
 

@@ -4,7 +4,6 @@ No database, no pydantic and no framework on this path.
 """
 
 from datetime import UTC, datetime
-from uuid import UUID
 
 from starlette.types import Receive, Scope, Send
 
@@ -13,7 +12,7 @@ from ledger.records import Attribution, CallRecord
 from ledger.vocabulary import ExchangeStatus
 from proxy.access.caller import Caller
 from proxy.attribution import attribute
-from proxy.body import read_body
+from proxy.body import read_body, usable_request_id
 from proxy.call import Call
 from proxy.call_log import CallLog
 from proxy.external.model import external_model
@@ -33,7 +32,6 @@ from proxy.upstream.dispatch import dispatched
 ENDPOINTS = {
     endpoint.path: endpoint for endpoint in (CHAT, COMPLETIONS, RESPONSES, MESSAGES, EMBEDDINGS, COUNT_TOKENS)
 }
-_MAX_REQUEST_ID = 128
 _MAX_RETRIES = 1000
 
 
@@ -98,7 +96,7 @@ def accepted_record(  # noqa: PLR0917 - what a record is made of
         policy=target.policy.name,
         version=target.version,
         attribution=attribution,
-        request_id=_request_id(headers, call_id),
+        request_id=usable_request_id(headers) or call_id.hex,
         endpoint=endpoint.path,
         is_streamed=request.is_streamed,
         requested_model=request.requested_model,
@@ -120,12 +118,6 @@ def accepted_record(  # noqa: PLR0917 - what a record is made of
         max_tokens=request.max_tokens,
         seed=document.integer("seed"),
     )
-
-
-def _request_id(headers: dict[str, str], call_id: UUID) -> str:
-    theirs = headers.get("x-request-id", "").strip()
-    is_usable = theirs and theirs.isascii() and theirs.isprintable() and len(theirs) <= _MAX_REQUEST_ID
-    return theirs if is_usable else call_id.hex
 
 
 def _num_retries(headers: dict[str, str]) -> int:

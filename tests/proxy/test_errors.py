@@ -262,3 +262,22 @@ def test_a_fault_of_a_management_route_is_one_envelope_and_one_log_line(
     eventually(lambda: logged.extend(capfd.readouterr()) or "RuntimeError: odd" in "".join(logged))
     assert "".join(logged).count("request_broken") == 1
     assert "Exception in ASGI application" not in "".join(logged)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
+@pytest.mark.parametrize("kind", [["x"], {"a": 1}, None, 1])
+def test_a_part_of_no_kind_that_exists_is_vllms_to_judge(
+    proxy: RunningProxy, path: str, kind: object
+) -> None:
+    messages = [
+        {"role": "user", "content": [{"type": kind, "text": "a"}]},
+        {"role": "assistant", "content": "b"},
+    ]
+    response = proxy.client.post(path, json={"messages": messages, "input": messages, "max_tokens": 3})
+    assert response.status_code in {200, 400}
+
+
+def test_a_refusal_names_its_request(shared_proxy: RunningProxy) -> None:
+    refused = shared_proxy.chat(n=0, headers={"X-Request-Id": "mine"})
+    assert (refused.status_code, refused.headers["x-request-id"]) == (400, "mine")
+    assert len(shared_proxy.chat(n=0).headers["x-request-id"]) == 32
