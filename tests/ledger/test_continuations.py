@@ -10,7 +10,6 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from ledger.bulk import use_array_text
 from ledger.drafts import drafts_of
 from ledger.policies import read_policies
 from ledger.recording import record_calls
@@ -106,7 +105,6 @@ def test_five_turns_in_any_order_are_one_trajectory(connection: Connection, is_k
 
 def test_two_recorders_write_talks_in_pieces(engine: Engine) -> None:
     """Two connections at once, some turns placed by the proxy and some not: a trajectory a talk."""
-    use_array_text(engine)
     with engine.begin() as connection:
         a_policy(connection)
     talks = [talk(5, n / 100, f"answer {n}") for n in range(8)]
@@ -241,7 +239,7 @@ def test_an_id_given_out_for_a_turn_names_the_trajectory_for_later_turns(connect
 
 def is_alone(connection: Connection, *calls: CallRecord) -> bool:
     with connection.begin_nested():
-        return lock_recording(connection, drafts_of(calls, read_policies(connection)))
+        return lock_recording(connection, drafts_of(calls, read_policies(connection)))[0]
 
 
 def test_recorders_of_few_shot_prompts_share_the_lock(connection: Connection) -> None:

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine
 
-from ledger.bulk import use_array_text
 from ledger.recording import record_calls
 from ledger.retries import Sending, duplicates, link
 from ledger.vocabulary import ExchangeStatus
@@ -62,7 +61,6 @@ def test_any_order_and_any_batches_give_the_same_rows(connection: Connection, n:
 
 def test_two_recorders_in_any_order_at_once(engine: Engine) -> None:
     """I4: the same families, recorded by two connections at once, cut and ordered differently."""
-    use_array_text(engine)
     with engine.begin() as connection:
         a_policy(connection)
     families = [
