@@ -9,20 +9,24 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import isfinite
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from msgspec import json
 from sqlalchemy import Connection, Table, TextClause, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import IntegrityError
 
-from ledger.sql_text import CELLS
+from ledger.direct import direct
+from ledger.sql_text import copied
 from ledger.token_ids import TokenIds
 
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 _BLOCK_BYTES = 64 << 10
+_TRY = text("SAVEPOINT copied")
+_TRY_AGAIN = text("ROLLBACK TO SAVEPOINT copied")
+_KEEP = text("RELEASE SAVEPOINT copied")
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -50,41 +54,45 @@ def _insert_statement(table: Table, columns: tuple[str, ...]) -> TextClause:
     )
 
 
-def copy_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def copy_rows(
+    connection: Connection, table: Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+) -> None:
     """As `insert_rows`, for rows that are almost always new. Bytes are text, storable and in UTF-8."""
     if not rows:
         return
-    statement = f"COPY {table.name} ({', '.join(rows[0])}) FROM STDIN"
-    driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
+    statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN"
+    driver = direct(connection)
+    driver.later(_TRY)
     try:
-        with driver.transaction(), driver.cursor() as cursor, cursor.copy(statement) as copy:
-            for block in _blocks(rows):
-                copy.write(block)
-    except psycopg.errors.UniqueViolation:  # another process was on its way to write one of them
+        driver.copy(statement, _blocks(rows))
+    except IntegrityError as error:
+        if not isinstance(error.orig, psycopg.errors.UniqueViolation):
+            raise
+        # another process was on its way to write one of them
+        driver.later(_TRY_AGAIN)
         insert_rows(
-            connection, table, [{name: _as_text(value) for name, value in row.items()} for row in rows]
+            cast("Connection", driver),
+            table,
+            [dict(zip(columns, map(_as_text, row), strict=True)) for row in rows],
         )
-    except psycopg.Error as error:
-        raise DBAPIError.instance(statement, None, error, psycopg.Error, dialect=_DIALECT) from error
+    driver.later(_KEEP)
 
 
 def _as_text(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _blocks(rows: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
-    """The rows in COPY's text format: small ones together, and a large one without another copy of it."""
-    lines: list[bytes] = []
+def _blocks(rows: Sequence[Sequence[Any]]) -> Iterator[bytes]:
+    """A few rows together; a large one comes alone, without another copy of it."""
+    together: list[Sequence[Any]] = []
     num_bytes = 0
     for row in rows:
-        line = b"\t".join([CELLS[type(value)](value) for value in row.values()])
-        num_bytes += len(line)
-        lines += line, b"\n"
+        together.append(row)
+        num_bytes += sum([len(value) for value in row if type(value) is bytes])
         if num_bytes > _BLOCK_BYTES:
-            yield b"".join(lines[:-2])
-            yield line
-            lines, num_bytes = [b"\n"], 0
-    yield b"".join(lines)
+            yield copied(together)
+            together, num_bytes = [], 0
+    yield copied(together)
 
 
 def integers(values: Sequence[int] | None) -> bytes | None:

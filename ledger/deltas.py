@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from ledger.drafts import Draft
 from ledger.identifiers import time_of
 from ledger.partitions import month_start
-from ledger.text import to_json
+from ledger.text import to_json_bytes
 from ledger.token_ids import tokens_digest
 
 _LATEST = text("""
@@ -39,6 +39,7 @@ class Transcript:
     tokens_sha256: bytes
     num_messages: int | None
     messages_sha256: bytes | None
+    messages_text: bytes | None = None  # as jsonb reads them; None where it was read from the ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,11 @@ class Delta:
     num_shared_messages: int = 0
 
 
+_WHOLE = Delta()
+
+
 def messages_digest(messages: list[Any]) -> bytes:
-    return hashlib.sha256((to_json(messages) or "").encode()).digest()
+    return hashlib.sha256(to_json_bytes(messages)).digest()
 
 
 def transcript_of(draft: Draft) -> Transcript | None:
@@ -60,22 +64,24 @@ def transcript_of(draft: Draft) -> Transcript | None:
     if prompt_ids is None or completion_ids is None:
         return None
     messages = draft.call.messages
+    written = None if messages is None else to_json_bytes(messages)
     return Transcript(
         exchange_id=draft.id,
         num_tokens=len(prompt_ids) + len(completion_ids),
         tokens_sha256=tokens_digest(prompt_ids, completion_ids),
         num_messages=None if messages is None else len(messages),
-        messages_sha256=None if messages is None else messages_digest(messages),
+        messages_sha256=None if written is None else hashlib.sha256(written).digest(),
+        messages_text=written,
     )
 
 
 def delta_of(draft: Draft, latest: Transcript | None) -> Delta:
     """How the prompt continues the trajectory's latest transcript. An empty one is not worth a delta."""
     if latest is None or not latest.num_tokens or _month(latest.exchange_id) != _month(draft.id):
-        return Delta()
+        return _WHOLE
     prompt_ids = draft.prompt_ids or []
     if tokens_digest(prompt_ids[: latest.num_tokens]) != latest.tokens_sha256:
-        return Delta()
+        return _WHOLE
     return Delta(latest.exchange_id, latest.num_tokens, _num_shared_messages(draft.call.messages, latest))
 
 

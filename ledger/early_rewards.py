@@ -8,9 +8,13 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from ledger.direct import Question
 from ledger.drafts import Draft
 from ledger.targets import targets_of
 
+_WAITING = text("""
+    SELECT FROM reward_events WHERE trajectory_id IS NULL AND project_id = ANY (CAST(:project_ids AS uuid[])) LIMIT 1
+""")
 _RECONCILE = text("""
     UPDATE reward_events AS e SET trajectory_id = known.trajectory_id, exchange_id = known.exchange_id
     FROM unnest(
@@ -19,6 +23,11 @@ _RECONCILE = text("""
     ) AS known (project_id, target, trajectory_id, exchange_id)
     WHERE e.trajectory_id IS NULL AND e.project_id = known.project_id AND e.target = known.target
 """)
+
+
+def are_waiting(drafts: Sequence[Draft]) -> Question:
+    """Whether there are any in the projects of these drafts. Asked under the lock, the answer holds until the commit."""
+    return _WAITING, {"project_ids": list({draft.project_id for draft in drafts})}
 
 
 def reconcile(connection: Connection, drafts: Sequence[Draft], placed: Mapping[UUID, UUID]) -> None:

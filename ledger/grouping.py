@@ -5,11 +5,11 @@ continued by the next in sequence, so a late trajectory never joins a group that
 """
 
 import json
-from collections.abc import Iterable
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
+from ledger.direct import direct
 from ledger.drafts import Draft
 from ledger.identifiers import new_id
 from ledger.text import to_name
@@ -19,9 +19,9 @@ from ledger.vocabulary import GroupKind
 GroupKey = tuple[UUID, UUID, str, str]  # project, policy, kind, key
 _KEYS = """unnest(CAST(:project_ids AS uuid[]), CAST(:policy_ids AS uuid[]), CAST(:kinds AS text[]),
     CAST(:keys AS text[]), CAST(:sizes AS integer[]), CAST(:ids AS uuid[]))
-    AS wanted (project_id, policy_id, kind, key, size, id)"""
+    WITH ORDINALITY AS wanted (project_id, policy_id, kind, key, size, id, number)"""
 _LOCK_OPEN = text(f"""
-    SELECT g.id, g.project_id, g.policy_id, g.kind, g.key
+    SELECT wanted.number, g.id
     FROM groups AS g
     JOIN {_KEYS} USING (project_id, policy_id, kind, key)
     WHERE g.state = 'open'
@@ -38,11 +38,13 @@ _CONTINUE = text(f"""
     ORDER BY project_id, policy_id, kind, key
     ON CONFLICT DO NOTHING
 """)  # noqa: S608 - a constant
-_TOUCH = text("""
-    UPDATE groups AS g SET last_member_at = now(), size = coalesce(g.size, joined.size)
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:sizes AS integer[])) AS joined (id, size)
-    WHERE g.id = joined.id
-""")
+# What was made just now is younger than nothing: it has its size and its time.
+_TOUCH = text(f"""
+    UPDATE groups AS g SET last_member_at = now(), size = coalesce(g.size, wanted.size)
+    FROM {_KEYS}
+    WHERE g.project_id = wanted.project_id AND g.policy_id = wanted.policy_id AND g.kind = wanted.kind
+        AND g.key = wanted.key AND g.state = 'open' AND g.id <> wanted.id
+""")  # noqa: S608 - a constant
 
 
 def group_key(draft: Draft, window_seconds: int) -> GroupKey:
@@ -64,7 +66,8 @@ def group_size(draft: Draft) -> int | None:
 
 def _prompt_key(draft: Draft, window_seconds: int) -> str:
     digest = TokenIds.of(draft.prompt_ids or []).digest()
-    digest.update(json.dumps(draft.call.request.get("tools"), sort_keys=True).encode())
+    tools = draft.call.request.get("tools")
+    digest.update(b"null" if tools is None else json.dumps(tools, sort_keys=True).encode())
     bucket = int(draft.call.started_at.timestamp() // window_seconds)
     return f"{digest.hexdigest()[:32]}:{bucket}:{draft.call.version}"
 
@@ -74,18 +77,9 @@ def join_groups(connection: Connection, sizes: dict[GroupKey, int | None]) -> di
     joined: dict[GroupKey, UUID] = {}
     while missing := sorted(sizes.keys() - joined.keys()):
         wanted = _columns(missing, sizes)
-        rows = list(connection.execute(_LOCK_OPEN, wanted))
-        if not rows:
-            connection.execute(_CONTINUE, wanted)
-            rows = list(connection.execute(_LOCK_OPEN, wanted))
-        joined |= _by_key(rows)
-    if joined:
-        connection.execute(_TOUCH, {"ids": list(joined.values()), "sizes": [sizes[key] for key in joined]})
+        _, open_ones, _ = direct(connection).ask((_CONTINUE, wanted), (_LOCK_OPEN, wanted), (_TOUCH, wanted))
+        joined |= {missing[number - 1]: id_ for number, id_ in open_ones}
     return joined
-
-
-def _by_key(rows: Iterable[Row[tuple[object, ...]]]) -> dict[GroupKey, UUID]:
-    return {(row.project_id, row.policy_id, row.kind, row.key): row.id for row in rows}
 
 
 def _columns(keys: list[GroupKey], sizes: dict[GroupKey, int | None]) -> dict[str, list[object]]:

@@ -7,11 +7,13 @@ another project are invisible here, and never touched.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 
 from ledger.bulk import insert_rows
+from ledger.direct import Question
 from ledger.drafts import Draft
 from ledger.identifiers import parse_id
 from ledger.tables import trajectory_names
@@ -22,6 +24,12 @@ _NAMES = text("""
     FROM trajectory_names AS n
     JOIN unnest(CAST(:project_ids AS uuid[]), CAST(:names AS text[])) AS wanted (project_id, name)
         USING (project_id, name)
+""")
+_OWN_NAMES = text("""
+    SELECT n.project_id, n.name, n.trajectory_id
+    FROM trajectory_names AS n
+    JOIN unnest(CAST(:project_ids AS uuid[]), CAST(:ids AS uuid[])) AS wanted (project_id, id)
+        ON n.project_id = wanted.project_id AND n.name = CAST(wanted.id AS text)
 """)
 _TRAJECTORIES = text(
     "SELECT id, project_id, group_id, identified_by FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[]))"
@@ -38,8 +46,32 @@ class Existing:
 
 
 def read_existing(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Existing]:
-    rows = connection.execute(_TRAJECTORIES, {"ids": list(ids)}) if ids else ()
+    return _existing(connection.execute(_TRAJECTORIES, {"ids": list(ids)})) if ids else {}
+
+
+def _existing(rows: Iterable[Any]) -> dict[UUID, Existing]:
     return {row.id: Existing(row.project_id, row.group_id, row.identified_by) for row in rows}
+
+
+def about_own_ids(drafts: Sequence[Draft]) -> list[Question]:
+    """What `place_by_own_ids` wants to know."""
+    ids = [draft.wanted_trajectory_id for draft in drafts]
+    return [
+        (_TRAJECTORIES, {"ids": ids}),
+        (_OWN_NAMES, {"project_ids": [draft.project_id for draft in drafts], "ids": ids}),
+    ]
+
+
+def place_by_own_ids(
+    drafts: Sequence[Draft], found: Sequence[Any], names: Sequence[Any]
+) -> tuple[dict[UUID, UUID], dict[UUID, Existing]] | None:
+    """Where each draft belongs, and what exists of that. None where it takes more than the ids they ask for."""
+    projects = {draft.wanted_trajectory_id: draft.project_id for draft in drafts}
+    existing = {id_: one for id_, one in _existing(found).items() if id_ in projects}
+    is_ours = all(one.project_id == projects[id_] for id_, one in existing.items())
+    if names or not is_ours or any(draft.name for draft in drafts):
+        return None
+    return {draft.id: draft.wanted_trajectory_id for draft in drafts}, existing
 
 
 def place(connection: Connection, drafts: Sequence[Draft]) -> dict[UUID, UUID]:

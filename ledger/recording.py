@@ -6,6 +6,7 @@ reward be sure of what is being recorded.
 """
 
 from collections.abc import Sequence
+from typing import cast
 from uuid import UUID
 
 from sqlalchemy import Connection, text
@@ -13,16 +14,17 @@ from sqlalchemy import Connection, text
 from ledger.beginnings import begin_trajectories
 from ledger.bulk import copy_rows
 from ledger.deltas import Transcript, delta_of, latest_transcripts, transcript_of
+from ledger.direct import Question, direct
 from ledger.drafts import Draft, drafts_of
-from ledger.early_rewards import reconcile
+from ledger.early_rewards import are_waiting, reconcile
 from ledger.grouping import GroupKey, group_key, group_size, join_groups
 from ledger.links import Linked, link_calls
 from ledger.merging import dissolve, merge
-from ledger.placing import Existing, place, read_existing
-from ledger.policies import read_policies
+from ledger.placing import Existing, about_own_ids, place, place_by_own_ids, read_existing
+from ledger.policies import Policy, read_policies
 from ledger.recording_lock import lock_recording
 from ledger.records import CallRecord
-from ledger.rows import exchange_row
+from ledger.rows import COLUMNS, exchange_row
 from ledger.tables import exchanges
 
 GROUP_WINDOW_SECONDS = 3600
@@ -30,33 +32,51 @@ _PRESENT = text("SELECT id FROM exchanges WHERE id = ANY (CAST(:ids AS uuid[]))"
 
 
 def record_calls(
-    connection: Connection, calls: Sequence[CallRecord], *, group_window_seconds: int = GROUP_WINDOW_SECONDS
+    connection: Connection,
+    calls: Sequence[CallRecord],
+    *,
+    group_window_seconds: int = GROUP_WINDOW_SECONDS,
+    policies: Sequence[Policy] | None = None,
 ) -> None:
-    """Write calls that are not yet written. Prompt groups hold what began within one window of this length."""
-    drafts = drafts_of(calls, read_policies(connection))
-    is_alone = bool(drafts) and lock_recording(connection, drafts)
-    drafts = _not_present(connection, drafts)
+    """Write calls that are not yet written. Prompt groups hold what began within one window of this length.
+
+    `policies`: as they were read before; only their names and ids matter, which never change.
+    """
+    connection = cast("Connection", direct(connection))
+    drafts = drafts_of(calls, policies or read_policies(connection))
     if not drafts:
         return
-    placed = place(connection, drafts)
-    linked = link_calls(connection, drafts, placed) if is_alone else Linked(drafts, placed)
-    _write(connection, linked, group_window_seconds)
+    questions = (_present(drafts), are_waiting(drafts), *about_own_ids(drafts))
+    is_alone, (present, early, found, names) = lock_recording(connection, drafts, *questions)
+    ids = set(present.scalars())
+    drafts = [draft for draft in drafts if draft.id not in ids]
+    if not drafts:
+        return
+    plain = None if is_alone else place_by_own_ids(drafts, found, names)
+    if plain:
+        linked, existing = Linked(drafts, plain[0]), plain[1]
+    else:
+        placed = place(connection, drafts)
+        linked = link_calls(connection, drafts, placed) if is_alone else Linked(drafts, placed)
+        existing = read_existing(connection, sorted(set(linked.placed.values())))
+    _write(connection, linked, existing, group_window_seconds)
+    if early:
+        reconcile(connection, linked.drafts, linked.placed)
 
 
-def _write(connection: Connection, linked: Linked, window_seconds: int) -> None:
+def _write(
+    connection: Connection, linked: Linked, existing: dict[UUID, Existing], window_seconds: int
+) -> None:
     drafts, placed = linked.drafts, linked.placed
-    existing = read_existing(connection, sorted(set(placed.values())))
     groups = _join(connection, drafts, placed, existing, window_seconds)
     begin_trajectories(connection, drafts, placed, existing, groups)
     left_groups = linked.left_groups + merge(connection, linked.merged)
     _write_exchanges(connection, drafts, placed, set(existing) | set(linked.merged.values()))
     dissolve(connection, left_groups)
-    reconcile(connection, drafts, placed)
 
 
-def _not_present(connection: Connection, drafts: list[Draft]) -> list[Draft]:
-    present = set(connection.scalars(_PRESENT, {"ids": [draft.id for draft in drafts]}))
-    return [draft for draft in drafts if draft.id not in present]
+def _present(drafts: Sequence[Draft]) -> Question:
+    return _PRESENT, {"ids": [draft.id for draft in drafts]}
 
 
 def _join(
@@ -94,4 +114,4 @@ def _write_exchanges(
         rows.append(exchange_row(draft, trajectory_id, delta, transcript))
         if transcript is not None:
             latest[trajectory_id] = transcript
-    copy_rows(connection, exchanges, rows)
+    copy_rows(connection, exchanges, COLUMNS, rows)

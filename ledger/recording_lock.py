@@ -6,16 +6,21 @@ with a call that such a one waits for. A conversation that others wait for in va
 a few-shot prompt): those calls share the lock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
+from ledger.direct import Question, Rows, direct
 from ledger.drafts import Draft
 from ledger.identifiers import first_id_at, time_of
 from ledger.retries import WINDOW_SECONDS
 from ledger.vocabulary import IdentifiedBy
 
+_TRY = text("SAVEPOINT shared_lock")
+_KEEP = text("RELEASE SAVEPOINT shared_lock")
+_GIVE_BACK = text("ROLLBACK TO SAVEPOINT shared_lock")
 _SHARED = text("SELECT pg_advisory_xact_lock_shared(hashtextextended(:name, 0))")
 _ALONE = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 IS_AWAITED = text("""
@@ -53,50 +58,54 @@ IS_AWAITED = text("""
 """)
 
 
-def lock_recording(connection: Connection, drafts: Sequence[Draft]) -> bool:
-    """Taken by a recorder before it writes anything. True: it is alone in the projects of these drafts."""
+def lock_recording(
+    connection: Connection, drafts: Sequence[Draft], *questions: Question
+) -> tuple[bool, list[Rows]]:
+    """Taken by a recorder before it writes anything. True: it is alone in the projects of these drafts.
+
+    The questions are asked under the lock, together with it.
+    """
+    asked = direct(connection)
     projects = {draft.policy.project_id for draft in drafts}
     if not any(draft.num_retries for draft in drafts) and not _looked_for(drafts) & _answered(drafts):
-        with connection.begin_nested() as attempt:
-            _lock(connection, _SHARED, projects)
-            if not _is_awaited(connection, drafts):
-                return False
-            attempt.rollback()  # gives the shared locks back: two recorders that keep theirs would wait for each other
-    _lock(connection, _ALONE, projects)
-    return True
+        shared = [_lock(_SHARED, id_) for id_ in sorted(projects)]
+        asked.later(_TRY)
+        answers = asked.ask(*shared, (IS_AWAITED, _waited_for(drafts)), *questions)
+        answers = answers[len(shared) :]
+        if not answers[0].scalar():
+            asked.later(_KEEP)
+            return False, answers[1:]
+        asked.later(_GIVE_BACK)  # two recorders that keep theirs would wait for each other
+        asked.later(_KEEP)
+    alone = [_lock(_ALONE, id_) for id_ in sorted(projects)]
+    return True, asked.ask(*alone, *questions)[len(alone) :]
 
 
 def lock_early(connection: Connection, project_id: UUID) -> None:
     """Waits for the recorders of a project, and holds back the next ones: after it, unknown means not recorded."""
-    _lock(connection, _ALONE, [project_id])
+    connection.execute(*_lock(_ALONE, project_id))
 
 
-def _lock(connection: Connection, statement: object, project_ids: Iterable[UUID]) -> None:
-    for project_id in sorted(project_ids):
-        connection.execute(statement, {"name": f"slipstream:recording:{project_id}"})  # type: ignore[call-overload]
+def _lock(statement: TextClause, project_id: UUID) -> Question:
+    return statement, {"name": f"slipstream:recording:{project_id}"}
 
 
-def _is_awaited(connection: Connection, drafts: Sequence[Draft]) -> bool:
+def _waited_for(drafts: Sequence[Draft]) -> dict[str, Any]:
     """Whether something recorded waits for one of these, or one of these begins a trajectory out of its order."""
     begun = {draft.wanted_trajectory_id for draft in drafts if not _goes_on(draft)}
     gone_on_with = {draft.wanted_trajectory_id: draft.project_id for draft in drafts if _goes_on(draft)}
     missing = sorted(gone_on_with.keys() - begun)
     first, last = time_of(drafts[0].id), time_of(drafts[-1].id)
-    return bool(
-        connection.scalar(
-            IS_AWAITED,
-            {
-                "bodies": list({draft.request_sha256 for draft in drafts if draft.request_sha256}),
-                "first_id": first_id_at(first),
-                "last_id": UUID(int=first_id_at(last).int + (WINDOW_SECONDS * 1000 + 1 << 80)),
-                "answered": list(_answered(drafts)),
-                "looked_for": list(_looked_for(drafts)),
-                "begun": list(begun),
-                "projects": [gone_on_with[id_] for id_ in missing],
-                "gone_on_with": missing,
-            },
-        )
-    )
+    return {
+        "bodies": list({draft.request_sha256 for draft in drafts if draft.request_sha256}),
+        "first_id": first_id_at(first),
+        "last_id": UUID(int=first_id_at(last).int + (WINDOW_SECONDS * 1000 + 1 << 80)),
+        "answered": list(_answered(drafts)),
+        "looked_for": list(_looked_for(drafts)),
+        "begun": list(begun),
+        "projects": [gone_on_with[id_] for id_ in missing],
+        "gone_on_with": missing,
+    }
 
 
 def _goes_on(draft: Draft) -> bool:

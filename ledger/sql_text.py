@@ -1,6 +1,6 @@
 """Values as the text that Postgres reads: cells of COPY, items of arrays, parameters of statements that cast them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -33,12 +33,24 @@ def _array(items: list[Any] | tuple[Any, ...]) -> bytes:
     return b"{%b}" % b",".join([_ITEMS[type(item)](item) for item in items])
 
 
-def _escaped(value: bytes) -> bytes:
-    if b"\\" in value:
-        value = value.replace(b"\\", b"\\\\")
-    if b"\n" in value or b"\t" in value or b"\r" in value:
-        value = value.replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
-    return value
+def copied(rows: Iterable[Sequence[Any]]) -> bytes:
+    """Rows in COPY's text format, one behind the other. Bytes are UTF-8.
+
+    Separators are at first bytes that UTF-8 never has: so all cells are escaped at once, a tenth of one by one.
+    """
+    lines = [
+        b"\xfe".join(
+            [
+                b"\xff" if value is None else value if type(value) is bytes else _CELLS[type(value)](value)
+                for value in row
+            ]
+        )
+        for row in rows
+    ]
+    text = b"\xfd".join([*lines, b""])
+    for plain, escaped in _ESCAPES:
+        text = text.replace(plain, escaped)
+    return text
 
 
 def _quoted(value: str) -> bytes:
@@ -46,20 +58,16 @@ def _quoted(value: str) -> bytes:
 
 
 _PLAIN: dict[type[Any], Callable[[Any], bytes]] = {
-    bool: lambda value: b"t" if value else b"f",
-    int: lambda value: b"%d" % value,
+    bool: {True: b"t", False: b"f"}.__getitem__,
+    int: b"%d".__mod__,
     float: lambda value: repr(value).encode(),
     UUID: lambda value: b"%032x" % value.int,
 }
-CELLS = _Forms(
-    {
-        **_PLAIN,
-        type(None): lambda _: b"\\N",
-        bytes: _escaped,
-        str: lambda value: _escaped(value.encode()),
-        datetime: lambda value: value.isoformat().encode(),
-    }
-)
+_CELLS = _Forms({**_PLAIN, str: str.encode, datetime: lambda value: value.isoformat().encode()})
+_ESCAPES = (
+    (b"\\", b"\\\\"), (b"\n", b"\\n"), (b"\t", b"\\t"), (b"\r", b"\\r"),
+    (b"\xfe", b"\t"), (b"\xff", b"\\N"), (b"\xfd", b"\n"),
+)  # fmt: skip
 _ITEMS = _Forms(
     {
         **_PLAIN,

@@ -239,7 +239,7 @@ def test_an_id_given_out_for_a_turn_names_the_trajectory_for_later_turns(connect
 
 def is_alone(connection: Connection, *calls: CallRecord) -> bool:
     with connection.begin_nested():
-        return lock_recording(connection, drafts_of(calls, read_policies(connection)))
+        return lock_recording(connection, drafts_of(calls, read_policies(connection)))[0]
 
 
 def test_recorders_of_few_shot_prompts_share_the_lock(connection: Connection) -> None:

@@ -30,7 +30,10 @@ A_FEW = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCh
 def test_copied_text_is_read_as_it_was(connection: Connection, values: list[tuple[str, str | None]]) -> None:
     connection.execute(text("CREATE TEMPORARY TABLE t (id text PRIMARY KEY, body text)"))
     copy_rows(
-        connection, T, [{"id": id_, "body": None if body is None else body.encode()} for id_, body in values]
+        connection,
+        T,
+        ("id", "body"),
+        [(id_, None if body is None else body.encode()) for id_, body in values],
     )
     found = connection.execute(text("SELECT id, body FROM t")).all()
     connection.rollback()
@@ -40,8 +43,8 @@ def test_copied_text_is_read_as_it_was(connection: Connection, values: list[tupl
 def test_a_row_that_exists_stays_and_the_others_come(connection: Connection) -> None:
     """I4: a process that dies may have committed one of them a moment ago."""
     connection.execute(text("CREATE TEMPORARY TABLE t (id text PRIMARY KEY, body text)"))
-    copy_rows(connection, T, [{"id": "a", "body": b"first"}])
-    copy_rows(connection, T, [{"id": "b", "body": b"new\n"}, {"id": "a", "body": b"second"}])
+    copy_rows(connection, T, ("id", "body"), [("a", b"first")])
+    copy_rows(connection, T, ("id", "body"), [("b", b"new\n"), ("a", b"second")])
     assert connection.execute(text("SELECT * FROM t ORDER BY id")).all() == [("a", "first"), ("b", "new\n")]
 
 

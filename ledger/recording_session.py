@@ -1,0 +1,48 @@
+"""One connection that records batch after batch: what every batch would ask or set up again is kept for the next.
+
+Invariant: after any failure nothing is kept, and after a pause `rest` keeps nothing, so that a restarted Postgres is
+met by a new connection. Policies are read again after a minute, and at once where a call names one that is not known.
+"""
+
+import time
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, Engine
+
+from ledger.policies import Policy, read_policies
+from ledger.recording import record_calls
+from ledger.records import CallRecord
+
+_POLICIES_SECONDS = 60.0
+
+
+class RecordingSession:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Connection | None = None
+        self._policies: list[Policy] = []
+        self._read_at = 0.0
+
+    def record(self, calls: Sequence[CallRecord]) -> None:
+        """All of them, committed, or an exception."""
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        try:
+            with self._connection.begin():
+                record_calls(self._connection, calls, policies=self._known(self._connection, calls))
+        except BaseException:
+            self.rest()
+            raise
+
+    def rest(self) -> None:
+        """Gives the connection back."""
+        connection, self._connection, self._policies = self._connection, None, []
+        if connection is not None:
+            connection.close()
+
+    def _known(self, connection: Connection, calls: Sequence[CallRecord]) -> list[Policy]:
+        named = {(call.project, call.policy) for call in calls}
+        is_known = named <= {(policy.project, policy.name) for policy in self._policies}
+        if not is_known or time.monotonic() - self._read_at > _POLICIES_SECONDS:
+            self._policies, self._read_at = read_policies(connection), time.monotonic()
+        return self._policies
