@@ -15,14 +15,8 @@ from starlette.types import Scope, Send
 from ledger.vocabulary import ExchangeStatus
 from proxy.call_log import CallLog
 from proxy.connection import Client, client_of
-from proxy.errors import (
-    CaptureRefusedError,
-    ProxyError,
-    UpstreamBrokenError,
-    UpstreamTimeoutError,
-    send_error,
-    send_json,
-)
+from proxy.errors import CaptureRefusedError, ProxyError, UpstreamBrokenError, UpstreamTimeoutError
+from proxy.json_reply import send_error, send_json
 from proxy.parts import Parts
 from proxy.reply.error import told_error
 from proxy.reply.event_flow import EventFlow

@@ -24,13 +24,9 @@ ProxyError                       (each carries the HTTP status it is answered wi
     └── UpstreamTimeoutError     504
 """
 
-import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from starlette.types import Send
-
-JSON_TYPE = (b"content-type", b"application/json")
 Envelope: TypeAlias = Callable[
     [dict[str, Any]], dict[str, Any]
 ]  # an error object as a route's clients expect it
@@ -232,26 +228,3 @@ class UpstreamTimeoutError(ServerError):
 
     status = 504
     code = "upstream_timeout"
-
-
-async def send_json(
-    send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None
-) -> None:
-    length = (b"content-length", str(len(body)).encode())
-    start = {
-        "type": "http.response.start",
-        "status": status,
-        "headers": [JSON_TYPE, length, *(headers or [])],
-    }
-    await send(start)
-    await send({"type": "http.response.body", "body": body})
-
-
-async def send_error(
-    send: Send,
-    error: ProxyError,
-    headers: list[tuple[bytes, bytes]] | None = None,
-    envelope: Envelope = openai_envelope,
-) -> None:
-    body = json.dumps(envelope(error.object)).encode()
-    await send_json(send, error.status, body, [*error.headers, *(headers or [])])

@@ -14,7 +14,7 @@ from ledger.errors import LedgerError
 from ledger.keys import create_key, new_key, revoke_key
 from ledger.vocabulary import Scope
 from proxy.access.keys import is_loopback
-from proxy.app import running_parts
+from proxy.process import running_parts
 from tests.proxy.conftest import StartProxy
 from tests.proxy.running import RunningProxy, eventually, free_port, settings_for, start_process
 
