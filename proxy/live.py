@@ -4,7 +4,6 @@ Invariant: a version is served as live only after each reachable replica was tol
 the last idea stays.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ledger.policies import Policy, adapter_name
@@ -48,10 +47,6 @@ class LivePolicies:
 
     def switch(self, policy: Policy) -> None:
         self._serving[_key(policy)] = policy.live_version
-
-    def lacking(self, projects: Iterable[str]) -> set[str]:
-        """Those that have no default policy yet."""
-        return {project for project in projects if (project, self._default_name) not in self._policies}
 
     def targets(self, project: str | None = None) -> list[Target]:
         """What each replica must hold, or what one project is answered with."""

@@ -15,6 +15,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -39,10 +40,6 @@ class LitellmProcess:
     def __init__(self, settings: ProxySettings) -> None:
         self._settings = settings
         self._starting: asyncio.Task[Started] | None = None
-
-    @property
-    def is_started(self) -> bool:
-        return self._starting is not None
 
     async def started(self) -> Started:
         """All calls that come meanwhile wait for one start. Raises UpstreamUnavailableError."""
@@ -69,7 +66,7 @@ class LitellmProcess:
             await asyncio.to_thread(_stop, process)
 
     def _start(self) -> Started:
-        """Raises OSError or ValueError."""
+        """Raises OSError or ValueError; then no process is left behind."""
         token = secrets.token_urlsafe(32)
         process = subprocess.Popen(
             [sys.executable, "-m", "proxy.external.child"],
@@ -79,6 +76,16 @@ class LitellmProcess:
             env=child_environment(os.environ, _ROOT),
             start_new_session=True,  # Ctrl-C is ours: running streams end first
         )
+        try:
+            port = self._introduced(process, token)
+        except BaseException:
+            _stop(process)
+            raise
+        log.info("external_started", pid=process.pid)
+        return Started(process, f"http://127.0.0.1:{port}", token)
+
+    def _introduced(self, process: "subprocess.Popen[bytes]", token: str) -> int:
+        """Tells it what it must know; returns its port once it has imported LiteLLM. Raises OSError or ValueError."""
         assert process.stdin is not None
         assert process.stdout is not None
         timer = threading.Timer(_START_SECONDS, process.kill)
@@ -86,15 +93,13 @@ class LitellmProcess:
         try:
             process.stdin.write(json.dumps({"token": token, **self._told()}).encode() + b"\n")
             process.stdin.flush()
-            said = json.loads(process.stdout.readline() or b"{}")
+            said: dict[str, Any] = json.loads(process.stdout.readline() or b"{}")
         finally:
             timer.cancel()
             process.stdout.close()
         if "port" not in said:
-            _stop(process)
             raise ValueError(said.get("error") or f"it did not start within {_START_SECONDS:g} s")
-        log.info("external_started", pid=process.pid)
-        return Started(process, f"http://127.0.0.1:{said['port']}", token)
+        return int(said["port"])
 
     def _told(self) -> dict[str, object]:
         return {

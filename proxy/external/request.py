@@ -5,6 +5,7 @@ fields. Invariant: nothing reaches it that is not listed here, so no client deci
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,6 +42,8 @@ FIELDS = {
 DROPPED = {"metadata"}  # ours: trajectory and group ids
 _PROMPT_KEYS = {"/v1/chat/completions": "messages", "/v1/messages": "messages", "/v1/responses": "input"}
 _ADDRESSES = {"url", "image_url", "file_url", "video_url", "audio_url"}
+_MAYBE_ADDRESSES = {"data", "file_data", "file_id"}  # LiteLLM fetches these too, where they look like one
+_ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE).match  # https://, s3://, //host
 
 
 def understand_external(endpoint: Endpoint, document: Document, settings: ProxySettings) -> ModelRequest:
@@ -123,7 +126,11 @@ def _addresses(value: Any) -> Iterator[str]:
             yield from _addresses(item)
     elif isinstance(value, dict):
         for key, inner in value.items():
-            if key in _ADDRESSES and isinstance(inner, str):
+            if isinstance(inner, str) and _is_address(key, inner):
                 yield inner
             elif key not in {"text", "arguments", "input"}:
                 yield from _addresses(inner)
+
+
+def _is_address(key: str, text: str) -> bool:
+    return key in _ADDRESSES or (key in _MAYBE_ADDRESSES and _ADDRESS(text) is not None)

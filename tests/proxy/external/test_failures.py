@@ -1,7 +1,9 @@
 """What goes wrong with other providers, as the client reads it: OpenAI's shape, the provider's status, no key anywhere."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,17 +171,36 @@ def test_a_name_that_is_no_models_is_a_404(external_proxy: RunningProxy, name: s
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "model_not_found")
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "{}/secret.png"}},
+        {"type": "file", "file": {"file_id": "{}/secret.pdf"}},
+        {"type": "file", "file": {"file_data": " HTTP:{}"}},
+        {"type": "input_audio", "input_audio": {"data": "{}/secret.wav", "format": "wav"}},
+    ],
+)
 def test_addresses_are_not_fetched_for_strangers(
-    external_proxy: RunningProxy,
-    provider: FakeProvider,
+    external_proxy: RunningProxy, provider: FakeProvider, part: dict[str, Any]
 ) -> None:
-    image = {"type": "image_url", "image_url": {"url": f"{provider.url}/secret.png"}}
-    messages = [{"role": "user", "content": [image]}]
-    reply = external_proxy.chat(model="anthropic/claude-sonnet-4", messages=messages)
+    """B141: wherever LiteLLM looks for one."""
+    address = provider.url if "HTTP:" not in json.dumps(part) else provider.url.removeprefix("http:")
+    part = json.loads(json.dumps(part).replace("{}", address))
+    reply = external_proxy.chat(
+        model="anthropic/claude-sonnet-4", messages=[{"role": "user", "content": [part]}]
+    )
     assert (reply.status_code, reply.json()["error"]["param"]) == (400, "messages")
+    assert provider.seen == []
+
+
+def test_files_inline_and_ids_of_a_provider_pass(
+    external_proxy: RunningProxy, provider: FakeProvider
+) -> None:
+    file = {"type": "file", "file": {"file_id": "file-6F2ksmvXxt4VdoqmHRw6kL"}}
     inline = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
-    messages = [{"role": "user", "content": [inline, {"type": "text", "text": "What is it?"}]}]
+    messages = [{"role": "user", "content": [inline, file, {"type": "text", "text": "What is http://x?"}]}]
     assert external_proxy.chat(model="openai/gpt-4o", messages=messages).status_code == 200
+    assert len(provider.seen) == 1
 
 
 @pytest.mark.parametrize("content", [rb'"\ud83d"', b'"\xff"', b"NaN", b"1e999"])

@@ -44,6 +44,15 @@ def test_calls_that_come_together_start_one_child_and_one_that_died_is_replaced(
     assert own_external_proxy.chat(model="openai/gpt-4o").status_code == 200
 
 
+def test_a_child_that_dies_while_it_starts_is_a_503_and_leaves_nothing_behind(
+    own_external_proxy: RunningProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.external.process.sys.executable", "/bin/echo")
+    reply = own_external_proxy.chat(model="openai/gpt-4o")
+    assert (reply.status_code, reply.headers["retry-after"]) == (503, "10")
+    assert [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE] == []
+
+
 def test_other_calls_are_answered_while_litellm_is_imported(own_external_proxy: RunningProxy) -> None:
     with ThreadPoolExecutor(1) as threads:
         external = threads.submit(own_external_proxy.chat, model="openai/gpt-4o")
