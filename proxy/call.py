@@ -20,7 +20,7 @@ from proxy.json_reply import send_error, send_json
 from proxy.parts import Parts
 from proxy.reply.error import told_error
 from proxy.reply.event_flow import EventFlow
-from proxy.reply.reply import UNREADABLE, Reply
+from proxy.reply.reply import UNREADABLE, Reply, UnreadableReplyError
 from proxy.surface.endpoint import Endpoint
 from proxy.upstream.errors import SilentError, UpstreamError
 from proxy.upstream.reply import UpstreamReply
@@ -35,10 +35,6 @@ _STREAM_HEADERS = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
-
-
-class UnreadableReplyError(Exception):
-    """The model server answered what is no reply of this route."""
 
 
 Dispatch = AbstractAsyncContextManager[UpstreamReply]
@@ -105,7 +101,7 @@ class Call:
             await self._relay_whole(upstream, send)
 
     async def _relay_whole(self, upstream: UpstreamReply, send: Send) -> None:
-        raw = await upstream.read()
+        raw = await upstream.read(self._parts.settings.max_reply_bytes)
         try:
             body = self._reply.whole(raw)
         except UNREADABLE as error:
@@ -117,7 +113,10 @@ class Call:
     async def _relay_error(self, upstream: UpstreamReply, send: Send) -> None:
         """An error object of vLLM's stays as it is; other shapes become the route's."""
         raw, self._capture.error = told_error(
-            await upstream.read(), upstream.status, self._endpoint.path, self._endpoint.envelope
+            await upstream.read(self._parts.settings.max_reply_bytes),
+            upstream.status,
+            self._endpoint.path,
+            self._endpoint.envelope,
         )
         await self._log.end(ExchangeStatus.FAILED, upstream.status)
         extra = [

@@ -74,6 +74,7 @@ class ProxySettings(EnvironmentSettings):
     )  # vLLM as its makers ship it closes idle connections after 5 s: ours must be the side that closes first
     affinity_slack: int = Field(default=4, ge=0, validation_alias="SLIPSTREAM_AFFINITY_SLACK")
     affinity_factor: float = Field(default=1.5, ge=1, validation_alias="SLIPSTREAM_AFFINITY_FACTOR")
+    max_reply_bytes: int = Field(default=64 << 20, ge=1, validation_alias="SLIPSTREAM_MAX_REPLY_BYTES")
     call_seconds: float = Field(default=3600, gt=0, validation_alias="SLIPSTREAM_CALL_SECONDS")
     send_seconds: float = Field(default=300, gt=0, validation_alias="SLIPSTREAM_SEND_SECONDS")
     watch_seconds: float = Field(default=1, gt=0, validation_alias="SLIPSTREAM_WATCH_SECONDS")

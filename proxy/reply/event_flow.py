@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
-from proxy.reply.reply import UNREADABLE, Reply
+from proxy.reply.reply import UNREADABLE, Reply, UnreadableReplyError
 from proxy.reply.sse import EventReader
+
+_MAX_EVENT_BYTES = 16 << 20
 
 
 class EventFlow:
@@ -23,7 +25,11 @@ class EventFlow:
         return capture.is_done or capture.error is not None
 
     def seen(self, chunk: bytes) -> bytes:
-        return self._pieces(chunk)
+        """Raises UnreadableReplyError for an event without an end."""
+        seen = self._pieces(chunk)
+        if self._reader.num_waiting_bytes > _MAX_EVENT_BYTES:
+            raise UnreadableReplyError(f"an event of more than {_MAX_EVENT_BYTES} bytes")
+        return seen
 
     def rest(self) -> bytes:
         """What stood in an event that was not ended."""

@@ -9,6 +9,10 @@ UNREADABLE = (ValueError, RecursionError, TypeError, AttributeError, KeyError)
 """What reading raises where something is no JSON, or is not shaped as any reply of the route is."""
 
 
+class UnreadableReplyError(Exception):
+    """The model server answered what is no reply of this route."""
+
+
 class Reply(Protocol):
     """Fed the whole body or one event after another; keeps what the record needs; returns what the client may see."""
 

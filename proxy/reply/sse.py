@@ -41,6 +41,11 @@ class EventReader:
         self._has_begun = False
         self.num_dropped = 0  # frames without data
 
+    @property
+    def num_waiting_bytes(self) -> int:
+        """Of an event that has not come to its end."""
+        return len(self._rest)
+
     def feed(self, chunk: bytes) -> list[Event]:
         rest = self._rest + chunk if self._rest else chunk
         if not self._has_begun:

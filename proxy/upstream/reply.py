@@ -102,15 +102,18 @@ class UpstreamReply:
             self._wire.resume_reading()
         return data
 
-    async def read(self) -> bytes:
-        """The whole body. Raises UpstreamError."""
+    async def read(self, max_bytes: int | None = None) -> bytes:
+        """The whole body. Raises UpstreamError, also if it is larger than that."""
         first = await self.next_chunk()
         if self.is_complete and not self._chunks and not self._has_more:
             self._require_finished()
             return first
-        chunks = [first]
+        chunks, num_bytes = [first], len(first)
         while chunks[-1]:
             chunks.append(await self.next_chunk())
+            num_bytes += len(chunks[-1])
+            if max_bytes is not None and num_bytes > max_bytes:
+                raise MalformedError(f"The model server's reply is larger than {max_bytes} bytes.")
         return b"".join(chunks)
 
     def put_back(self, body: bytes) -> None:

@@ -56,6 +56,8 @@ class FakeProvider:
         assert ready.wait(10)
 
     def stop(self) -> None:
+        if not self._thread.is_alive():
+            return
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(10)
 

@@ -240,3 +240,14 @@ def test_a_status_that_http_does_not_know_is_a_502(proxy: RunningProxy, vllm: Fa
     vllm.faults.status, vllm.faults.raw_body = 999, b"{}"
     assert proxy.chat().status_code == 502
     assert proxy.exchanges()[0].status == "failed"
+
+
+def test_replies_and_events_without_an_end_cost_bounded_memory(
+    start_proxy: StartProxy, vllm: FakeVllm
+) -> None:
+    proxy = start_proxy(max_reply_bytes=100_000)
+    vllm.faults.raw_body = b'{"x":"' + b"a" * 200_000 + b'"}'
+    assert proxy.chat().status_code == 502
+    vllm.faults.raw_chunks = [b"data: " + b"a" * (1 << 20)] * 20
+    assert proxy.chat(**BODY).status_code == 502
+    assert [row.status for row in proxy.exchanges(2)] == ["failed"] * 2
