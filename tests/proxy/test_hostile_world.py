@@ -52,7 +52,7 @@ def test_i4_a_choice_without_a_usable_index_leaves_a_row(
     vllm.faults.raw_chunks = [b"data: " + even + b"\n\n", b"data: " + odd + b"\n\n", b"data: [DONE]\n\n"]
     answer = proxy.chat(stream=True)
     assert answer.status_code != 500
-    eventually(lambda: proxy.rows(), 5)
+    eventually(proxy.rows, 5)
 
 
 def test_a_status_that_nobody_knows_is_answered(proxy: RunningProxy, vllm: FakeVllm) -> None:
