@@ -10,6 +10,7 @@ import pytest
 from tests.fakes.vllm import FakeVllm
 from tests.proxy.conftest import StartProxy
 from tests.proxy.running import RunningProxy, eventually
+from tests.proxy.test_durability import BrokenSpool
 
 CHAT = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]}).encode()
 STREAM = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True}).encode()
@@ -101,9 +102,8 @@ def test_a_client_that_drips_on_after_its_refusal_is_hung_up_on(start_proxy: Sta
 def test_a_refusal_does_not_say_that_it_was_captured(
     start_proxy: StartProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.proxy.test_durability import BrokenSpool
-
     proxy = start_proxy()
-    BrokenSpool(proxy, monkeypatch).break_append()
+    spool = BrokenSpool(proxy, monkeypatch)
+    spool.break_append()
     refused = proxy.chat()
     assert (refused.status_code, refused.headers.get("x-captured")) == (429, "false")
