@@ -29,6 +29,10 @@ log = structlog.get_logger()
 _ERROR_STATUS = 400
 _ERROR_STATUSES = range(400, 600)
 _STATUSES = range(200, 600)
+_TOO_LONG = (
+    "The answer took longer than is allowed here: SLIPSTREAM_UPSTREAM_FIRST_TOKEN_SECONDS until the first token (or for a "
+    "whole answer), SLIPSTREAM_CALL_SECONDS from there on."
+)
 _LAST_READ_SECONDS = 1.0
 _STREAM_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -80,7 +84,7 @@ class Call:
         except ProxyError as error:
             await self._fail(error, send)
         except (TimeoutError, SilentError):
-            await self._fail(UpstreamTimeoutError(), send)
+            await self._fail(UpstreamTimeoutError(_TOO_LONG), send)
         except (UpstreamError, UnreadableReplyError) as error:
             log.warning("upstream_broken", call_id=str(self._log.record.call_id), error=repr(error)[:200])
             await self._fail(UpstreamBrokenError(), send)

@@ -32,6 +32,7 @@ class CallLog:
         self._began = time.perf_counter()
         self._first_token_seconds: float | None = None
         self._is_ended = False
+        self._is_refused = False  # because it could not be recorded
         self._accepting: asyncio.Future[None] | None = None
 
     def accept(self) -> None:
@@ -89,11 +90,12 @@ class CallLog:
             (b"x-trajectory-id", trajectory_names(record).encode("ascii")),
             (b"x-request-id", record.request_id.encode("ascii")),
             *version,
-            (b"x-captured", b"true" if self.is_captured else b"false"),
+            (b"x-captured", b"true" if self.is_captured and not self._is_refused else b"false"),
         ]
 
     def _go_uncaptured(self, error: Exception) -> None:
         if self._parts.settings.on_spool_failure is OnSpoolFailure.REFUSE:
+            self._is_refused = True
             raise CaptureRefusedError(retry_after=5) from error
         log.warning("call_uncaptured", call_id=str(self.record.call_id), error=str(error))
         self._parts.metrics.uncaptured.labels("spool").inc()

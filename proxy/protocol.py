@@ -6,6 +6,7 @@ call runs its connection is read, so that it tells when the client is gone.
 
 import asyncio
 import json
+import re
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from proxy.errors import HeadersTooLargeError, InvalidRequestError, ProxyError
 from proxy.settings import ProxySettings
 
 _LINGER_SECONDS = 1.0
+_OFFER = re.compile(rb"\r\nupgrade(?=:)", re.IGNORECASE)
 _REASONS = {400: "Bad Request", 431: "Request Header Fields Too Large"}
 
 
@@ -81,6 +83,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return
+        if self._head_timer is not None and b"pgrade:" in data:
+            data = _without_upgrade(data)
         self._num_framing_bytes += len(data)
         super().data_received(data)
         if self._num_framing_bytes > self.max_header_bytes:
@@ -136,6 +140,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.write(head.encode() + body)
         self.transport.write_eof()
         self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """An offer of HTTP/2 (Java's client makes one, and curl --http2) is declined as RFC 9110 lets us: by not hearing it.
+    The parser would take the request's body for the other protocol.
+    """
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _OFFER.sub(b"\r\nx-offer", head) + end + rest
 
 
 def limited_protocol(settings: ProxySettings) -> "partial[LimitedProtocol]":

@@ -1,7 +1,6 @@
 """What a hostile or unlucky world does to one proxy: each was seen to break it."""
 
 import json
-import re
 import socket
 from urllib.parse import urlsplit
 
@@ -73,15 +72,6 @@ def test_an_offer_of_http_2_does_not_lose_the_body(start_proxy: StartProxy) -> N
     with socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=10) as connection:
         connection.sendall(head + CHAT)
         assert connection.recv(64).startswith(b"HTTP/1.1 200 ")
-
-
-def test_a_client_of_http_1_0_gets_no_chunks(proxy: RunningProxy) -> None:
-    """RFC 9112, 6.1: nginx and `ab` ask so by default; the end of the stream is the end of the connection."""
-    head = b"POST /v1/chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(STREAM)
-    received = exchanged(proxy, head + STREAM)
-    assert b"[DONE]" in received
-    assert b"transfer-encoding" not in received.lower()
-    assert not re.search(rb"\r\n[0-9a-f]+\r\ndata: ", received)
 
 
 @pytest.mark.parametrize(
