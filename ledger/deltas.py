@@ -5,13 +5,13 @@ long the conversation. A delta never points into another month: dropping a parti
 """
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 
 from ledger.drafts import Draft
+from ledger.frozen import dataclass
 from ledger.identifiers import time_of
 from ledger.partitions import month_start
 from ledger.text import to_json_bytes

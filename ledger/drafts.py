@@ -1,10 +1,10 @@
 """A draft: one exchange on its way into the ledger, with the ids it asks for. Placing it may give it other ones."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from ledger.errors import LedgerError
+from ledger.frozen import dataclass
 from ledger.identifiers import choice_id
 from ledger.policies import Policy
 from ledger.records import CallRecord, ChoiceRecord, prompt_of

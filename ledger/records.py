@@ -4,11 +4,12 @@ A record names everything that its rows need, ids included, so writing it twice 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from ledger.frozen import dataclass
 from ledger.vocabulary import ExchangeStatus, IdentifiedBy, Reason
 
 

@@ -5,13 +5,16 @@ faster, does not take goes to it. A body that is no object stays as text.
 """
 
 import json
-from dataclasses import replace
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from ledger.records import CallRecord
 
+_NAMES = tuple(field.name for field in fields(CallRecord))
+_values = attrgetter(*_NAMES)
 _read = msgspec.json.Decoder().decode
 
 
@@ -21,7 +24,8 @@ def derived(call: CallRecord) -> CallRecord:
         return call
     body = _body(call.raw_request)
     messages = _listed(body.pop(call.prompt_key, None)) if call.prompt_key else None
-    return replace(call, messages=messages, request=body, raw_request=None)
+    values = dict(zip(_NAMES, _values(call), strict=True))
+    return CallRecord(**values | {"messages": messages, "request": body, "raw_request": None})
 
 
 def _listed(prompt: Any) -> list[Any] | None:

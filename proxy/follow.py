@@ -1,5 +1,5 @@
-"""Keeping what the proxy knows near Postgres: keys, policies, `live`. LISTEN tells at once, reading each second makes it
-certain.
+"""Keeping what the proxy knows near Postgres: keys, policies, `live`. LISTEN tells at once, asking each second makes it
+certain; all is read only where something changed.
 
 Invariants: a revoked key is refused within a second, whatever else goes on (I8: a version that loads slowly delays
 nothing else). Postgres away changes nothing. A new version is served only once the replicas were told to load it.
@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from ledger.changes import state_of
 from ledger.database import check_database, connect_options, database_address, translated_errors
 from ledger.errors import DatabaseUnreachableError, LedgerError
 from ledger.keys import KEYS_CHANNEL, KeyTable, read_keys
@@ -90,6 +91,7 @@ class Follower:
         self._replicas = replicas
         self._metrics = metrics
         self._switching: dict[UUID, asyncio.Task[None]] = {}  # by policy
+        self._policies: list[Policy] = []
         self.is_database_lost = False
 
     async def run(self) -> None:
@@ -112,8 +114,13 @@ class Follower:
         ) as connection:
             for channel in (LIVE_CHANNEL, KEYS_CHANNEL):
                 await connection.execute(f"LISTEN {channel}".encode())
+            seen: object = None
             while True:
-                await self.refresh()
+                if (state := await state_of(connection)) != seen:
+                    await self.refresh()
+                    seen = state
+                else:
+                    self.take(self._policies)  # one that no replica could load is tried again
                 async for _ in connection.notifies(timeout=self._settings.watch_seconds, stop_after=1):
                     pass
 
@@ -127,6 +134,7 @@ class Follower:
 
     def take(self, policies: list[Policy]) -> None:
         """The base needs no loading; a policy on another base is another server's."""
+        self._policies = policies
         for policy in policies:
             is_news = self._live.learn(policy) and policy.base_model == self._settings.base_model
             if is_news and policy.live_version == 0:

@@ -5,6 +5,7 @@ The thread is woken once and answers once for all that it finds. `drain` waits f
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
@@ -24,6 +25,11 @@ _Entry = tuple[bool, CallRecord, _Future]  # whether the call ended
 _Errors = list[SpoolError | None]
 _MOST_TOGETHER = 256
 _MOST_BYTES_HERE = 256 << 10
+_BUSY_RUNNING = (
+    8  # so many calls at once, and an end so soon after the last: others end meanwhile, and share the fsync
+)
+_BUSY_SECONDS = 0.003
+_LINGER_SECONDS = 0.001
 
 
 class Recorder:
@@ -34,6 +40,7 @@ class Recorder:
         self._entries: SimpleQueue[_Entry | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = Thread(target=self._run, name="spool", daemon=True)
+        self._ended_at = 0.0  # the last group of ends
         self.is_well = True  # the last write succeeded
 
     def accept(self, record: CallRecord) -> _Future:
@@ -75,6 +82,7 @@ class Recorder:
             errors = [_error_of(self._spool.accept, record) for _, record, _ in begun]
             if ended:
                 errors += self._append([record for _, record, _ in ended])
+                self._ended_at = time.monotonic()
             self.is_well = not any(errors)
             futures = [future for _, _, future in (*begun, *ended)]
             self._loop.call_soon_threadsafe(_settle_all, futures, errors)
@@ -83,6 +91,8 @@ class Recorder:
         """What waits, at least one; nothing once all is written that came before the end."""
         entries: list[_Entry] = []
         entry = self._entries.get()
+        if self._is_busy():
+            time.sleep(_LINGER_SECONDS)
         while entry is not None:
             entries.append(entry)
             if len(entries) == _MOST_TOGETHER or self._entries.empty():
@@ -91,6 +101,10 @@ class Recorder:
         if entries:
             self._entries.put(None)  # the end comes next
         return entries
+
+    def _is_busy(self) -> bool:
+        is_soon = time.monotonic() - self._ended_at < _BUSY_SECONDS
+        return is_soon and self._spool.num_running >= _BUSY_RUNNING
 
     def _append(self, records: Sequence[CallRecord]) -> _Errors:
         """Together; if one of them cannot be encoded, one by one, so that no other fails with it."""

@@ -67,7 +67,8 @@ class Writer:
         self._thread.start()
 
     def wake(self) -> None:
-        self._has_news.set()
+        if not self._has_news.is_set():
+            self._has_news.set()
 
     def stop(self, seconds: float) -> None:
         """Writes what is there if Postgres answers; what remains is adopted by the next process."""
