@@ -5,9 +5,10 @@ Invariant: the bytes that go upstream are the client's, but for `model`, what ca
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ledger.frozen import dataclass
 from proxy.errors import InvalidRequestError
 from proxy.surface.document import Document
 
