@@ -5,6 +5,7 @@ once more when its first call comes.
 """
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -38,8 +39,11 @@ def begin_trajectories(
     groups: Mapping[UUID, UUID],
 ) -> None:
     """Write those that are new, and give a group to those that had none until now."""
-    first = {placed[draft.id]: draft for draft in reversed(drafts) if placed[draft.id] not in existing}
-    rows = [{**_row(id_, first[id_]), "group_id": groups.get(id_)} for id_ in sorted(first)]
+    first = {placed[draft.id]: draft for draft in reversed(drafts)}
+    first = {id_: draft for id_, draft in first.items() if id_ not in existing} if existing else first
+    rows = [
+        {**_row(id_, first[id_]), "group_id": groups.get(id_)} for id_ in sorted(first, key=attrgetter("int"))
+    ]
     insert_rows(connection, trajectories, rows)
     late = sorted(id_ for id_ in groups if id_ in existing)
     if late:

@@ -86,7 +86,7 @@ def drafts_of(calls: Sequence[CallRecord], policies: Sequence[Policy]) -> list[D
         if call.call_id not in once or once[call.call_id].status is ExchangeStatus.INTERRUPTED:
             once[call.call_id] = call
     drafts = (draft for call in once.values() for draft in _drafts_of_call(call, _policy_of(call, known)))
-    return sorted(drafts, key=lambda draft: draft.id)
+    return sorted(drafts, key=lambda draft: draft.id.int)
 
 
 def _policy_of(call: CallRecord, known: dict[tuple[str, str], Policy]) -> Policy:

@@ -5,6 +5,7 @@ continued by the next in sequence, so a late trajectory never joins a group that
 """
 
 import json
+from functools import lru_cache
 from uuid import UUID
 
 from sqlalchemy import Connection, text
@@ -16,7 +17,10 @@ from ledger.text import to_name
 from ledger.token_ids import TokenIds
 from ledger.vocabulary import GroupKind
 
-GroupKey = tuple[UUID, UUID, str, str]  # project, policy, kind, key
+GroupKey = tuple[
+    int, int, str, str
+]  # project, policy (as integers, which are compared in no time), kind, key
+_uuid = lru_cache(maxsize=1000)(lambda value: UUID(int=value))
 _KEYS = """unnest(CAST(:project_ids AS uuid[]), CAST(:policy_ids AS uuid[]), CAST(:kinds AS text[]),
     CAST(:keys AS text[]), CAST(:sizes AS integer[]), CAST(:ids AS uuid[]))
     WITH ORDINALITY AS wanted (project_id, policy_id, kind, key, size, id, number)"""
@@ -51,11 +55,13 @@ def group_key(draft: Draft, window_seconds: int) -> GroupKey:
     """The group that a trajectory with this first trainable exchange belongs to."""
     call, policy = draft.call, draft.policy
     if call.attribution.group_key:
-        return policy.project_id, policy.id, GroupKind.EXPLICIT, to_name(call.attribution.group_key)
-    if draft.num_samples > 1:
+        kind, key = GroupKind.EXPLICIT, to_name(call.attribution.group_key)
+    elif draft.num_samples > 1:
         prompt = f":{draft.prompt_index}" if call.num_prompts > 1 else ""
-        return policy.project_id, policy.id, GroupKind.CHOICES, call.call_id.hex + prompt
-    return policy.project_id, policy.id, GroupKind.PROMPT, _prompt_key(draft, window_seconds)
+        kind, key = GroupKind.CHOICES, call.call_id.hex + prompt
+    else:
+        kind, key = GroupKind.PROMPT, _prompt_key(draft, window_seconds)
+    return policy.project_id.int, policy.id.int, kind.value, key
 
 
 def group_size(draft: Draft) -> int | None:
@@ -84,9 +90,9 @@ def join_groups(connection: Connection, sizes: dict[GroupKey, int | None]) -> di
 
 def _columns(keys: list[GroupKey], sizes: dict[GroupKey, int | None]) -> dict[str, list[object]]:
     return {
-        "project_ids": [key[0] for key in keys],
-        "policy_ids": [key[1] for key in keys],
-        "kinds": [str(key[2]) for key in keys],
+        "project_ids": [_uuid(key[0]) for key in keys],
+        "policy_ids": [_uuid(key[1]) for key in keys],
+        "kinds": [key[2] for key in keys],
         "keys": [key[3] for key in keys],
         "sizes": [sizes[key] for key in keys],
         "ids": [new_id() for _ in keys],

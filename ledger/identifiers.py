@@ -29,7 +29,7 @@ def choice_id(call_id: UUID, choice_index: int) -> UUID:
     """The id that choice `choice_index` (0 ≤ k < 65536) of a call gets."""
     if not 0 <= choice_index < MAX_CHOICES:
         raise ValueError(f"choice index {choice_index} is outside 0..{MAX_CHOICES - 1}")
-    return UUID(int=call_id.int + choice_index)
+    return UUID(int=call_id.int + choice_index) if choice_index else call_id
 
 
 def parse_id(text: str) -> UUID | None:

@@ -89,10 +89,10 @@ def _join(
     """The group of each trajectory that has none and now got its first trainable exchange."""
     keys: dict[UUID, GroupKey] = {}
     sizes: dict[GroupKey, int | None] = {}
+    grouped = {id_ for id_, found in existing.items() if found.group_id is not None}
     for draft in drafts:
         trajectory_id = placed[draft.id]
-        has_group = trajectory_id in existing and existing[trajectory_id].group_id is not None
-        if draft.reason is None and not has_group and trajectory_id not in keys:
+        if draft.reason is None and trajectory_id not in grouped and trajectory_id not in keys:
             key = keys[trajectory_id] = group_key(draft, window_seconds)
             sizes[key] = sizes.get(key) or group_size(draft)
     joined = join_groups(connection, sizes)
@@ -105,7 +105,9 @@ def _write_exchanges(
     placed: dict[UUID, UUID],
     recorded: set[UUID],
 ) -> None:
-    before = {placed[draft.id]: draft.id for draft in reversed(drafts) if placed[draft.id] in recorded}
+    before = {}
+    if recorded:
+        before = {placed[draft.id]: draft.id for draft in reversed(drafts) if placed[draft.id] in recorded}
     latest: dict[UUID, Transcript] = latest_transcripts(connection, before)
     rows = []
     for draft in drafts:
