@@ -87,11 +87,6 @@ class Spool:
         return self._num_waiting
 
     @property
-    def num_running(self) -> int:
-        """Calls that were accepted and have not ended."""
-        return len(self._running)
-
-    @property
     def num_waiting_bytes(self) -> int:
         """What is not committed yet, as bytes of the segments from the cursor on."""
         with self._mutex:

@@ -5,7 +5,6 @@ The thread is woken once and answers once for all that it finds. `drain` waits f
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
@@ -40,7 +39,6 @@ class Recorder:
         self._entries: SimpleQueue[_Entry | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = Thread(target=self._run, name="spool", daemon=True)
-        self._ended_at = 0.0  # the last group of ends
         self.is_well = True  # the last write succeeded
 
     def accept(self, record: CallRecord) -> _Future:
@@ -82,7 +80,6 @@ class Recorder:
             errors = [_error_of(self._spool.accept, record) for _, record, _ in begun]
             if ended:
                 errors += self._append([record for _, record, _ in ended])
-                self._ended_at = time.monotonic()
             self.is_well = not any(errors)
             futures = [future for _, _, future in (*begun, *ended)]
             self._loop.call_soon_threadsafe(_settle_all, futures, errors)
@@ -91,8 +88,6 @@ class Recorder:
         """What waits, at least one; nothing once all is written that came before the end."""
         entries: list[_Entry] = []
         entry = self._entries.get()
-        if self._is_busy():
-            time.sleep(_LINGER_SECONDS)
         while entry is not None:
             entries.append(entry)
             if len(entries) == _MOST_TOGETHER or self._entries.empty():
@@ -101,10 +96,6 @@ class Recorder:
         if entries:
             self._entries.put(None)  # the end comes next
         return entries
-
-    def _is_busy(self) -> bool:
-        is_soon = time.monotonic() - self._ended_at < _BUSY_SECONDS
-        return is_soon and self._spool.num_running >= _BUSY_RUNNING
 
     def _append(self, records: Sequence[CallRecord]) -> _Errors:
         """Together; if one of them cannot be encoded, one by one, so that no other fails with it."""
