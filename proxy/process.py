@@ -55,6 +55,7 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
             live.learn(policy)
             if policy.base_model == settings.base_model:  # another base is another server's
                 live.switch(policy)
+                metrics.live_version.labels(policy.line).set(policy.live_version)
         replicas.want(live.targets())
         spool = Spool.open(settings.spool)
         stack.callback(spool.close)

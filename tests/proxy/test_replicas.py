@@ -273,7 +273,7 @@ def test_calls_that_wait_for_a_version_do_not_drive_each_other_to_load_it(
     assert sum(seen.path == "/v1/load_lora_adapter" for seen in vllm.seen) <= 8
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/messages/count_tokens"])
+@pytest.mark.parametrize("path", ["/v1/embeddings"])
 def test_a_route_that_the_server_lacks_is_no_lost_adapter(
     start_proxy: StartProxy, vllm: FakeVllm, engine: Engine, path: str
 ) -> None:
