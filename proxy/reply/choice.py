@@ -9,7 +9,7 @@ from ledger.records import ChoiceRecord
 from proxy.reply.tool_calls import add_tool_calls
 
 Json = Mapping[str, Any]
-_MAX_ID = 1 << 31
+MAX_ID = (1 << 31) - 1  # of a token: what Postgres can hold
 
 
 class ChoiceCapture:
@@ -143,7 +143,7 @@ def objects(value: Any) -> list[dict[str, Any]]:
 
 def are_ids(value: Any) -> TypeGuard[list[int]]:
     """Whether it is a list that Postgres and the trainer can take for token ids."""
-    return isinstance(value, list) and all(type(item) is int and 0 <= item < _MAX_ID for item in value)
+    return isinstance(value, list) and all(type(item) is int and 0 <= item <= MAX_ID for item in value)
 
 
 def index_of(choice: Json) -> int:
