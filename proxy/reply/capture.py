@@ -11,6 +11,7 @@ from proxy.reply.choice import ChoiceCapture, are_ids, index_of, objects
 
 Json = Mapping[str, Any]
 _MAX_TOKENS = 1 << 31
+_MAX_MODELS, _MAX_NAME = 8, 512
 
 
 class Capture:
@@ -20,6 +21,7 @@ class Capture:
         self.num_choices = num_choices
         self.choices: dict[int, ChoiceCapture] = {}
         self.answered_model: str | None = None
+        self._models: list[str] = []
         self.prompt_ids: Sequence[int] | None = None
         self.num_prompt_tokens: int | None = None
         self.error: dict[str, Any] | None = None
@@ -59,11 +61,9 @@ class Capture:
     def add_model(self, body: Json) -> None:
         """The name that answered; all of them, if a stream names several: that equals none that was expected."""
         model = body.get("model")
-        if not isinstance(model, str) or model == self.answered_model:
-            return
-        self.answered_model = (
-            model if self.answered_model is None else f"{self.answered_model}, {model}"[:512]
-        )
+        if isinstance(model, str) and model not in self._models and len(self._models) < _MAX_MODELS:
+            self._models.append(model)
+            self.answered_model = ", ".join(self._models)[:_MAX_NAME]
 
     @property
     def is_complete(self) -> bool:

@@ -16,8 +16,6 @@ _LOGPROBS, _LOGPROBS_END = b',"logprobs":{"content":[', b',"finish_reason":'
 _VALUE_AT = len(b',"logprobs":')
 _IDS = b',"token_ids":['
 _PROMPT_IDS = b',"prompt_token_ids":['
-    rb"[0-9]{10}|(?:^|,)0[0-9]"
-).search  # no id that Postgres could hold for sure, or no JSON
 
 
 Tokens: TypeAlias = list[tuple[list[int], list[float]]]  # ids and sampling logprobs, choice by choice
