@@ -86,6 +86,14 @@ def test_a_body_that_nobody_reads_keeps_no_connection_open(start_proxy: StartPro
             drip(connection, seconds=5)
 
 
+def is_hung_up(connection: socket.socket) -> bool:
+    """By a reset where it had not read all, else by its end; a time-out is neither."""
+    try:
+        return not read_all(connection)
+    except ConnectionError:
+        return True
+
+
 @pytest.mark.parametrize("trailers", [b"a: " + b"x" * 300_000, b"a: b\r\n" * 50_000])
 def test_trailers_without_an_end_are_refused(start_proxy: StartProxy, trailers: bytes) -> None:
     """B145: whether somebody waits for the end of the body, or the request was answered without it."""
@@ -93,12 +101,12 @@ def test_trailers_without_an_end_are_refused(start_proxy: StartProxy, trailers: 
     body = b"Host: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
     with connected(proxy) as connection:
         connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\n" + body)
-        connection.sendall(trailers)
+        with suppress(ConnectionError):  # it answers before it has read all
+            connection.sendall(trailers)
         assert read_all(connection).startswith(b"HTTP/1.1 431 ")
     with connected(proxy) as connection:
         connection.sendall(b"POST /v1/nowhere HTTP/1.1\r\n" + body)
         assert connection.recv(65536).startswith(b"HTTP/1.1 404 ")
-        with suppress(OSError):
+        with suppress(ConnectionError):
             connection.sendall(trailers)
-        with pytest.raises(ConnectionResetError):
-            assert read_all(connection)
+        assert is_hung_up(connection)
