@@ -34,6 +34,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
         self._is_refused = False
+        self._linger_end: float | None = None  # loop time; None: no refusal was answered
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -82,6 +83,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
+            self._linger()
             return
         if self._head_timer is not None and b"pgrade:" in data:
             data = _without_upgrade(data)
@@ -139,7 +141,16 @@ class LimitedProtocol(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.write_eof()
-        self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+        self._linger_end = self.loop.time() + self.header_seconds
+        self._linger()
+
+    def _linger(self) -> None:
+        """Reads on until the client is silent, but not for ever: what it still sends would turn a close into a reset."""
+        if self._linger_end is None:
+            return
+        self._stop_timer()
+        seconds = min(_LINGER_SECONDS, self._linger_end - self.loop.time())
+        self._head_timer = self.loop.call_later(max(0, seconds), self.transport.close)
 
 
 def _without_upgrade(data: bytes) -> bytes:
