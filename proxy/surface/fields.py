@@ -64,13 +64,17 @@ def rule_of(path: str, name: str) -> Rule | None:
     """None: it passes."""
     if name in _DROPPED:
         return Rule.DROP
-    return Rule.REFUSE if name in _REFUSED or (path, name) in _REFUSED_ON else None
+    return Rule.REFUSE if _why_refused(path, name) else None
+
+
+def _why_refused(path: str, name: str) -> str | None:
+    return _REFUSED.get(name) or _REFUSED_ON.get((path, name))
 
 
 def dropped_fields(path: str, values: Mapping[str, Any]) -> frozenset[str]:
     """The members that are cut. Raises InvalidRequestError for one that is refused. null and false ask for nothing."""
     for name, value in values.items():
-        why = _REFUSED.get(name) or _REFUSED_ON.get((path, name))
+        why = _why_refused(path, name)
         if why and value is not None and value is not False:
             raise InvalidRequestError(f"'{name}' is not accepted: {why}.", param=name)
     _check_template_variables(values.get("chat_template_kwargs"))

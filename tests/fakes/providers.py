@@ -5,7 +5,6 @@ The shapes are those of the providers' API references. It answers "Four." and re
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.fakes import anthropic_events, openai_events
+from tests.fakes.thread_server import ThreadServer
 
 
 @dataclass
@@ -50,32 +50,14 @@ class FakeProvider:
         self.seen.clear()
 
     def start(self) -> None:
-        ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(ready,), name="fake-provider", daemon=True)
-        self._thread.start()
-        assert ready.wait(10)
-
-    def stop(self) -> None:
-        if not self._thread.is_alive():
-            return
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(10)
-
-    def _run(self, ready: threading.Event) -> None:
-        asyncio.run(self._serve(ready))
-
-    async def _serve(self, ready: threading.Event) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         app = web.Application(client_max_size=1 << 30)
         app.router.add_post("/{path:.*}", self._answer)
-        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.01, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", self.port, reuse_address=True)
-        await site.start()
-        self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
-        ready.set()
-        await self._stopping.wait()
-        await runner.cleanup()
+        self._server = ThreadServer("fake-provider", app, self.port, aborts=False)
+        self._server.start()
+        self.port = self._server.port
+
+    def stop(self) -> None:
+        self._server.stop()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

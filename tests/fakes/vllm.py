@@ -5,7 +5,6 @@ gives the same answer and another adapter gives another. tests/loop/test_contrac
 """
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from aiohttp import web
 
 from tests.corpus.recording import Recorded
 from tests.fakes import vllm_chat, vllm_completions, vllm_embeddings, vllm_messages, vllm_responses
+from tests.fakes.thread_server import ThreadServer
 from tests.fakes.vllm_errors import FakeError, model_entry, unknown_model
 from tests.fakes.vllm_replay import matching, replay
 
@@ -74,35 +74,15 @@ class FakeVllm:
         return [seen for seen in self.seen if seen.path == path]
 
     def start(self) -> None:
-        ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(ready,), name="fake-vllm", daemon=True)
-        self._thread.start()
-        assert ready.wait(10)
+        self._server = ThreadServer("fake-vllm", self._app(), self.port, aborts=True)
+        self._server.start()
+        self.port = self._server.port
 
     def stop(self) -> None:
         """As a kill: connections break, adapters are forgotten. start() serves the same port again."""
-        if not self._thread.is_alive():
-            return
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(10)
-        self.adapters.clear()
-
-    def _run(self, ready: threading.Event) -> None:
-        asyncio.run(self._serve(ready))
-
-    async def _serve(self, ready: threading.Event) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        runner = web.AppRunner(self._app(), handler_cancellation=True, shutdown_timeout=0.01, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", self.port, reuse_address=True)
-        await site.start()
-        self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
-        ready.set()
-        await self._stopping.wait()
-        for connection in list(runner.server.connections):  # type: ignore[union-attr]
-            if connection.transport is not None:
-                connection.transport.abort()
-        await runner.cleanup()
+        if self._server.is_running:
+            self._server.stop()
+            self.adapters.clear()
 
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=1 << 30, middlewares=[self._errors])
