@@ -5,11 +5,12 @@ Partitioned tables carry no foreign keys to each other, so that retention can
 drop a partition; docs/decisions/0002-ledger-schema.md says why.
 """
 
+from ledger.tables.exchanges import exchanges
 from ledger.tables.learning import step_samples, training_steps
 from ledger.tables.metadata import metadata
 from ledger.tables.rewards import reward_events
 from ledger.tables.tenancy import api_keys, policies, policy_versions, projects
-from ledger.tables.traffic import exchanges, groups, trajectories, trajectory_names
+from ledger.tables.traffic import groups, trajectories, trajectory_names
 
 __all__ = [
     "api_keys",

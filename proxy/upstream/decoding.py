@@ -5,8 +5,12 @@ Invariant: one call gives at most MAX_DECODED bytes, so that a small body that u
 
 import zlib
 
+from proxy.upstream.errors import MalformedError
+
 MAX_DECODED = 1 << 20
 _GZIP, _ZLIB, _RAW = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
+_PLAIN = {"", "identity"}
+_DECODED = {"gzip", "x-gzip", "deflate"}
 _DEFLATE_METHOD, _HEADER_MULTIPLE = 8, 31  # RFC 1950, 2.2
 
 
@@ -54,6 +58,19 @@ class Decoder:
         self._tail = self._inner.unconsumed_tail or self._inner.unused_data
         self._has_output = len(decoded) == MAX_DECODED
         return decoded
+
+
+def decoder_of(content_encoding: str) -> Decoder | None:
+    """None for a body that is as it is. Raises MalformedError."""
+    coding = content_encoding.strip().lower()
+    if coding in _PLAIN:
+        return None
+    if coding in _DECODED:
+        return Decoder(coding)
+    raise MalformedError(
+        "The model server's reply is compressed in a way that nobody asked for and we cannot read "
+        f"({coding[:40]!r}); only gzip and deflate can be."
+    )
 
 
 def _has_zlib_header(data: bytes) -> bool:

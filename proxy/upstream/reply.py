@@ -7,30 +7,13 @@ the error that ended the reply, and an end that was not announced is never taken
 import asyncio
 import zlib
 from collections.abc import Callable
-from typing import Protocol
 
-from proxy.upstream.decoding import Decoder
+from proxy.upstream.decoding import Decoder, decoder_of
 from proxy.upstream.errors import BrokenError, MalformedError, UpstreamError
+from proxy.upstream.wire import Wire
 
 MAX_BUFFERED = 64 << 10
 _SWITCHING, _OK, _NO_CONTENT, _NOT_MODIFIED, _BAD = 101, 200, 204, 304, 400
-_PLAIN = {"", "identity"}
-_DECODED = {"gzip", "x-gzip", "deflate"}
-
-
-class Parser(Protocol):
-    def get_status_code(self) -> int: ...
-    def should_keep_alive(self) -> bool: ...
-
-
-class Wire(Protocol):
-    """What a reply asks of its connection."""
-
-    parser: Parser
-
-    def resume_reading(self) -> None: ...
-    def abort(self) -> None: ...
-    def linger(self, seconds: float) -> None: ...
 
 
 class UpstreamReply:
@@ -235,14 +218,10 @@ class UpstreamReply:
             self.has_head = True
             self._complete()
             return
-        coding = headers.get("content-encoding", "").strip().lower()
-        if coding in _DECODED:
-            self._decoder = Decoder(coding)
-        elif coding not in _PLAIN:
-            self.error = MalformedError(
-                "The model server's reply is compressed in a way that nobody asked for and we cannot read "
-                f"({coding[:40]!r}); only gzip and deflate can be."
-            )
+        try:
+            self._decoder = decoder_of(headers.get("content-encoding", ""))
+        except MalformedError as error:
+            self.error = error
             return
         self.is_until_close = "content-length" not in headers and "transfer-encoding" not in headers
         self.has_head = True

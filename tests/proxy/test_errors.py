@@ -107,18 +107,13 @@ def test_wrong_methods_are_a_405_with_allow(shared_proxy: RunningProxy, method: 
     error_of(response)
 
 
-@pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
-def test_head_and_options_are_no_500(shared_proxy: RunningProxy, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "answered"), [("HEAD", [200, 405, 200, 404]), ("OPTIONS", [204, 204, 204, 404])]
+)
+def test_head_and_options_are_no_500(shared_proxy: RunningProxy, method: str, answered: list[int]) -> None:
     """B068"""
-    for path in ("/v1/models", "/v1/chat/completions", "/health", "/nothing"):
-        assert shared_proxy.client.request(method, path).status_code in {200, 204, 404, 405}
-
-
-@pytest.mark.parametrize("path", ["/chat/completions", "/v1/v1/chat/completions", "//v1//chat/completions/",
-                                  "/v1/chat/completions/", "/sessions/a b/chat/completions", "/sessions/x/v1/v1/chat/completions"])  # fmt: skip
-def test_base_urls_with_odd_slashes_are_served(shared_proxy: RunningProxy, path: str) -> None:
-    """B071 B073"""
-    assert shared_proxy.chat(path=path).status_code == 200
+    paths = ("/v1/models", "/v1/chat/completions", "/health", "/nothing")
+    assert [shared_proxy.client.request(method, path).status_code for path in paths] == answered
 
 
 def test_models_are_listed_and_read(proxy: RunningProxy, vllm: FakeVllm) -> None:

@@ -15,7 +15,8 @@ BODY = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
 @pytest.mark.parametrize(
     "path",
     ["/v1/chat/completions", "/chat/completions", "/v1/v1/chat/completions", "//v1//chat/completions/", "/v1/chat/completions//",
-     "/sessions/run-7/v1/chat/completions", "/sessions/run-7/chat/completions"],
+     "/v1/chat/completions/", "/sessions/run-7/v1/chat/completions", "/sessions/run-7/chat/completions",
+     "/sessions/run-7/v1/v1/chat/completions", "/sessions/a b/chat/completions"],
 )  # fmt: skip
 def test_a_missing_or_doubled_v1_and_stray_slashes_are_served(shared_proxy: RunningProxy, path: str) -> None:
     """B071 B073: never redirected, because a redirected POST loses its body."""

@@ -1,12 +1,10 @@
 """The worker of Anthropic's Python SDK: run as a script, it knows nothing of this project."""
 
 import json
-import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
 import anthropic
+from tasks import serve
 
 clients: dict[str, anthropic.Anthropic] = {}
 
@@ -48,31 +46,5 @@ def count(task: dict[str, Any]) -> Any:
     return {"tokens": client_of(task).messages.count_tokens(model="claude", **task["body"]).input_tokens}
 
 
-def failure(error: Exception) -> Any:
-    return {
-        "kinds": [kind.__name__ for kind in type(error).__mro__],
-        "status": getattr(error, "status_code", None),
-        "message": getattr(error, "message", str(error)),
-        "body": getattr(error, "body", None),
-    }
-
-
-TASKS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    made.__name__: made for made in (message, message_stream, count)
-}
-
-
-def main() -> None:
-    for line in sys.stdin:
-        task = json.loads(line)
-        begun_at = time.monotonic()
-        try:
-            seen = TASKS[task["do"]](task)
-        except Exception as error:  # noqa: BLE001 - whatever the SDK raises is what the test is about
-            seen = {"error": failure(error)}
-        seen["seconds"] = time.monotonic() - begun_at
-        print(json.dumps(seen), flush=True)  # noqa: T201 - the worker's answer
-
-
 if __name__ == "__main__":
-    main()
+    serve((message, message_stream, count), "body")

@@ -1,12 +1,11 @@
 """The worker of openai's Python SDK, any version: run as a script, it knows nothing of this project."""
 
 import json
-import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import openai
+from tasks import serve
 
 clients: dict[str, openai.OpenAI] = {}  # kept, with their connections
 
@@ -94,35 +93,20 @@ def idle(task: dict[str, Any]) -> Any:
     return {"calls": len(task["pauses"]) + 1}
 
 
-def failure(error: Exception) -> Any:
-    return {
-        "kinds": [kind.__name__ for kind in type(error).__mro__],
-        "status": getattr(error, "status_code", None),
-        "message": getattr(error, "message", str(error)),
-        "code": getattr(error, "code", None),
-        "param": getattr(error, "param", None),
-    }
-
-
-TASKS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    made.__name__: made
-    for made in (
-        chat, chat_stream, completion, completion_stream, response, response_stream, embedding, models, model, idle,
-    )
-}  # fmt: skip
-
-
-def main() -> None:
-    for line in sys.stdin:
-        task = json.loads(line)
-        begun_at = time.monotonic()
-        try:
-            seen = TASKS[task["do"]](task)
-        except Exception as error:  # noqa: BLE001 - whatever the SDK raises is what the test is about
-            seen = {"error": failure(error)}
-        seen["seconds"] = time.monotonic() - begun_at
-        print(json.dumps(seen), flush=True)  # noqa: T201 - the worker's answer
-
-
 if __name__ == "__main__":
-    main()
+    serve(
+        (
+            chat,
+            chat_stream,
+            completion,
+            completion_stream,
+            response,
+            response_stream,
+            embedding,
+            models,
+            model,
+            idle,
+        ),
+        "code",
+        "param",
+    )
