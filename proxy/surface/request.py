@@ -14,6 +14,7 @@ from proxy.surface.document import Document
 
 _AFFINITY_MESSAGES = 4
 _AFFINITY_LENGTH = 4096
+_AFFINITY_PARTS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +64,13 @@ class ModelRequest:
 
         Requests that share it find their prefix in the same replica's cache.
         """
-        parts: list[str] = []
-        for message in (self.messages or [self.body.get("prompt") or self.body.get("input")])[
-            :_AFFINITY_MESSAGES
-        ]:
-            content = message.get("content") if isinstance(message, dict) else message
-            parts.append((content if isinstance(content, str) else repr(content))[:_AFFINITY_LENGTH])
+        begun: list[str] = []
+        messages = self.messages or [self.body.get("prompt") or self.body.get("input")]
+        for message in messages[:_AFFINITY_MESSAGES]:
+            begun.append(_beginning(message.get("content") if isinstance(message, dict) else message))
             if isinstance(message, dict) and message.get("role") == "user":
                 break
-        return "\n".join(parts).encode(errors="replace")
+        return "\n".join(begun).encode(errors="replace")
 
     @property
     def sha256(self) -> str:
@@ -85,6 +84,20 @@ class ModelRequest:
         if self.reply_id_field:
             wanted[self.reply_id_field] = f'"resp_{call_id}"'
         return self.document.rewritten(wanted, self.dropped - wanted.keys())
+
+
+def _beginning(content: Any) -> str:
+    """Of a text, of a list of parts, or of token ids: what is long is never copied whole."""
+    if isinstance(content, str):
+        return content[:_AFFINITY_LENGTH]
+    if not isinstance(content, list):
+        return str(content)[:_AFFINITY_LENGTH]
+    return "\n".join(
+        str(part.get("text", ""))[:_AFFINITY_LENGTH]
+        if isinstance(part, dict)
+        else str(part)[:_AFFINITY_LENGTH]
+        for part in content[:_AFFINITY_PARTS]
+    )
 
 
 def checked_model(values: Mapping[str, Any]) -> None:
