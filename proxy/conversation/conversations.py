@@ -10,11 +10,12 @@ from typing import Any
 from uuid import UUID
 
 from ledger.records import CallRecord
+from ledger.retries import WINDOW_SECONDS
 from ledger.vocabulary import IdentifiedBy
 from proxy.conversation.dialects import DIALECTS
 from proxy.conversation.digest import Conversation
 from proxy.conversation.memory import Memory
-from proxy.conversation.recent_calls import WINDOW_SECONDS, RecentCalls, SentCall, sender_of
+from proxy.conversation.recent_calls import RecentCalls, SentCall, sender_of
 from proxy.conversation.shared import SharedLists
 from proxy.conversation.turn import Lists, Turn
 from proxy.conversation.valkey import Valkey

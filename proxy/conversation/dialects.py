@@ -12,24 +12,12 @@ from typing import Any, TypeGuard
 
 from proxy.conversation.digest import Message
 from proxy.reply.choice import objects
+from proxy.surface.media import MEDIA_TYPES
 
 Json = Mapping[str, Any]
 _MAX_KNOWN_LENGTH = 4096
 _PLAIN = 2  # members: role and content
 _TEXTS = frozenset({"text", "input_text", "output_text"})
-_MEDIA = frozenset(
-    {
-        "image_url",
-        "input_image",
-        "image",
-        "input_audio",
-        "audio",
-        "video_url",
-        "file",
-        "input_file",
-        "document",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +103,7 @@ def _content(content: Any) -> tuple[str, list[str]]:
         return content, []
     parts = objects(content)
     kinds = [_text(part.get("type", "text")) for part in parts]
-    media = [_as_value(part) for part, kind in zip(parts, kinds, strict=True) if kind in _MEDIA]
+    media = [_as_value(part) for part, kind in zip(parts, kinds, strict=True) if kind in MEDIA_TYPES]
     texts = [part.get("text") for part, kind in zip(parts, kinds, strict=True) if kind in _TEXTS]
     return "".join(filter(_is_text, texts)), ["media", *media] if media else []
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from ledger.records import CallRecord
+from ledger.retries import WINDOW_SECONDS
 from ledger.vocabulary import IdentifiedBy
 
-WINDOW_SECONDS = 900
 _MAX_EQUAL = 16
 
 

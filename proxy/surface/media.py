@@ -14,7 +14,7 @@ MEDIA_KEYS = frozenset(
 )  # fmt: skip
 """Parts of content that the pinned vLLM takes for media, by type or by a key of that name (a test compares)."""
 
-_MEDIA_TYPES = MEDIA_KEYS | {"audio", "document", "file", "image", "input_file", "input_video", "video"}
+MEDIA_TYPES = MEDIA_KEYS | {"audio", "document", "file", "image", "input_file", "input_video", "video"}
 _HOLDS_PARTS = ("content", "output", "source")
 
 
@@ -24,7 +24,7 @@ def check_media(value: Any, name: str, settings: ProxySettings) -> None:
         return
     for part in _parts_of(value):
         kind = part.get("type")
-        if isinstance(kind, str) and kind in _MEDIA_TYPES:
+        if isinstance(kind, str) and kind in MEDIA_TYPES:
             raise _refused(kind, name)
         if part.keys() & MEDIA_KEYS and (
             key := next((k for k in MEDIA_KEYS if part.get(k) is not None), None)
