@@ -17,6 +17,7 @@ from proxy.errors import HeadersTooLargeError, InvalidRequestError, ProxyError
 from proxy.settings import ProxySettings
 
 _LINGER_SECONDS = 1.0
+_LAST_LOOK_SECONDS = 0.1
 _OFFER = re.compile(rb"\r\nupgrade(?=:)", re.IGNORECASE)
 _REASONS = {400: "Bad Request", 431: "Request Header Fields Too Large"}
 
@@ -149,8 +150,15 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._linger_end is None:
             return
         self._stop_timer()
-        seconds = min(_LINGER_SECONDS, self._linger_end - self.loop.time())
-        self._head_timer = self.loop.call_later(max(0, seconds), self.transport.close)
+        left = self._linger_end - self.loop.time()
+        if left > 0:
+            self._head_timer = self.loop.call_later(min(_LINGER_SECONDS, left), self._look_once_more)
+        else:
+            self.transport.close()
+
+    def _look_once_more(self) -> None:
+        """After a stall of this process its timers are due before it has read what came meanwhile."""
+        self._head_timer = self.loop.call_later(_LAST_LOOK_SECONDS, self.transport.close)
 
 
 def _without_upgrade(data: bytes) -> bytes:
