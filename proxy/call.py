@@ -59,7 +59,7 @@ class Call:
 
     async def run(self, scope: Scope, send: Send) -> None:
         """Answers, or stops as soon as the client is gone: vLLM aborts when its connection closes."""
-        self._log.accept()
+        self._log.accept_soon()
         self._client = client = client_of(scope)
         self._parts.metrics.inflight.inc()
         try:

@@ -33,10 +33,15 @@ class CallLog:
         self._first_token_seconds: float | None = None
         self._is_ended = False
         self._is_refused = False  # because it could not be recorded
+        self._acceptance: asyncio.Handle | None = None  # not begun yet
         self._accepting: asyncio.Future[None] | None = None
 
-    def accept(self) -> None:
-        """Begins to write the call down: vLLM is asked meanwhile."""
+    def accept_soon(self) -> None:
+        """Writes the call down as soon as its task waits, which is when its request is on the way to vLLM."""
+        self._acceptance = asyncio.get_running_loop().call_soon(self._accept)
+
+    def _accept(self) -> None:
+        self._acceptance = None
         if self.is_captured:
             self._accepting = self._parts.recorder.accept(self.record)
         else:
@@ -46,6 +51,7 @@ class CallLog:
         """To be awaited before a byte of the reply leaves. Raises CaptureRefusedError if the call cannot be recorded
         and the operator wants no uncaptured calls.
         """
+        self._accept_if_due()
         if self._accepting is None:
             return
         accepting, self._accepting = self._accepting, None
@@ -53,6 +59,11 @@ class CallLog:
             await accepting
         except SpoolError as error:
             self._go_uncaptured(error)
+
+    def _accept_if_due(self) -> None:
+        if self._acceptance is not None:
+            self._acceptance.cancel()
+            self._accept()
 
     def note_first_token(self) -> float:
         """Returns the loop's time."""
@@ -105,6 +116,7 @@ class CallLog:
         self, status: ExchangeStatus, http_status: int | None, *, is_delivered: bool
     ) -> asyncio.Future[None]:
         self._is_ended = True
+        self._accept_if_due()
         total_seconds = time.perf_counter() - self._began
         self._parts.metrics.calls_by_status[status].inc()
         self._parts.metrics.total.observe(total_seconds)
