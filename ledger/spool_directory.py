@@ -15,10 +15,10 @@ from uuid import UUID, uuid4
 
 import structlog
 
+from ledger.call_numbers import Spooled
 from ledger.codec import UNDECODABLE, call_of, decode_held, with_request
 from ledger.durable import sync_path
 from ledger.errors import SpoolError
-from ledger.records import CallRecord
 from ledger.request_body import derived
 from ledger.spool_frames import ACCEPTED, Frame, Gap, frame_at, scan, seed_of
 
@@ -100,13 +100,13 @@ class SpoolDirectory:
                 else:
                     yield found
 
-    def decode(self, number: int, frame: Frame) -> CallRecord | None:
-        """The record in a frame; None, counted and logged, if a whole frame holds none."""
+    def decode(self, number: int, frame: Frame) -> Spooled | None:
+        """The record in a frame, with its call's number; None, counted and logged, if a whole frame holds none."""
         try:
             held = decode_held(frame.payload)
             if request_at := held.get("request_at"):
                 held = with_request(held, self._accepted(Position(*request_at), frame.call_id))
-            return derived(call_of(held))
+            return Spooled(derived(call_of(held)), held.get("number"))
         except UNDECODABLE:  # whole, but not a record
             self.skip(number, frame.start, frame.end - frame.start)
             return None
