@@ -9,13 +9,27 @@ from collections.abc import Sequence
 from typing import cast
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from ledger.direct import Question, direct
+from ledger.errors import DatabaseUnreachableError, SchemaBehindError
 from ledger.policies import Policy, read_policies
 from ledger.recording import record_calls
 from ledger.records import CallRecord
 
 _POLICIES_SECONDS = 60.0
+# What no record is guilty of (no server, no schema, a deadlock): tried again. Anything else is a record's own fault.
+TRY_AGAIN = (
+    DatabaseUnreachableError,
+    SchemaBehindError,
+    OperationalError,
+    InterfaceError,
+    InternalError,
+    ProgrammingError,
+    PoolTimeoutError,
+    OSError,
+)
 
 
 class RecordingSession:

@@ -54,9 +54,7 @@ capture_hours = Table(
         nullable=False,
         comment="The process that accepted the calls.",
     ),
-    Column(
-        "hour", DateTime(timezone=True), nullable=False, comment="The hour of the calls' ids (UTC)."
-    ),
+    Column("hour", DateTime(timezone=True), nullable=False, comment="The hour of the calls' ids (UTC)."),
     Column(
         "num_accepted",
         BigInteger,
