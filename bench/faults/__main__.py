@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -83,15 +84,17 @@ async def _measure(
 ) -> None:
     call(f"http://127.0.0.1:{stage.upstream.port}/bench/pace", {"event_seconds": 0.01, "reply_seconds": 0.1})
     rounds, kinds = Rounds(stage, options.seed, tell), options.only or _KINDS
-    for round_ in range(options.rounds if "proxy" in kinds else 0):
-        results.append(await rounds.kill_proxy(round_))
-    for round_ in range(options.rounds if "postgres" in kinds else 0):
-        results.append(await rounds.kill_postgres(round_))
-    if "away" in kinds:
-        results.append(await rounds.stop_postgres(options.away_seconds))
-    if "disk" in kinds:
-        for is_serving in (False, True):
-            results.append(await rounds.fill_disk(directory, is_serving=is_serving))
+    planned = [
+        *(partial(rounds.kill_proxy, n) for n in range(options.rounds if "proxy" in kinds else 0)),
+        *(partial(rounds.kill_postgres, n) for n in range(options.rounds if "postgres" in kinds else 0)),
+        *([partial(rounds.stop_postgres, options.away_seconds)] if "away" in kinds else []),
+        *(
+            partial(rounds.fill_disk, directory, is_serving=is_serving)
+            for is_serving in ((False, True) if "disk" in kinds else ())
+        ),
+    ]
+    for each in planned:
+        results.append(await each())  # noqa: PERF401 - what was measured is kept if a later round fails
 
 
 def _show(console: Console, rows: list[dict[str, object]]) -> None:

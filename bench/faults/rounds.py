@@ -61,9 +61,9 @@ class Rounds:
         name, stage = "serve" if is_serving else "refuse", self.stage
         with small_disk(directory / name) as disk:
             spool = directory / name / "spool"
-            settings = {"SLIPSTREAM_ON_SPOOL_FAILURE": name}
-            url, upstream = stage.ledger.url, stage.upstream.port
-            server = proxy(f"proxy-{name}", directory, upstream, url, spool, settings)
+            server = proxy(
+                f"proxy-{name}", directory, stage.upstream.port, stage.ledger.url, spool=spool, SLIPSTREAM_ON_SPOOL_FAILURE=name
+            )  # fmt: skip
             with running(server):
 
                 async def full() -> None:

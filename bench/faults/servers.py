@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,8 +90,9 @@ def proxy(
     directory: Path,
     upstream: int,
     url: str,
+    *,
     spool: Path,
-    settings: Mapping[str, str] | None = None,
+    **settings: str,
 ) -> Server:
     """A living one takes over a dead one's spool within a second."""
     (port,) = free_ports(1)
@@ -103,7 +104,7 @@ def proxy(
         SLIPSTREAM_SPOOL=str(spool),
         SLIPSTREAM_PORT=str(port),
         SLIPSTREAM_ADOPT_SECONDS="1",
-        **(settings or {}),
+        **settings,
     )
     ready = f"http://127.0.0.1:{port}/health"  # not /ready: it serves without Postgres, too
     return Server(
@@ -143,7 +144,7 @@ def set_up(directory: Path) -> Iterator[Stage]:
         migrate(ledger.url)
         spool = directory / "spool"
         one, other = (
-            stack.enter_context(running(proxy(name, directory, upstream.port, ledger.url, spool)))
+            stack.enter_context(running(proxy(name, directory, upstream.port, ledger.url, spool=spool)))
             for name in ("proxy-a", "proxy-b")
         )
         yield Stage(directory, spool, ledger, upstream, (one, other))

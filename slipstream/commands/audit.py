@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _COUNTS = (
     "accepted", "spooled", "committed", "interrupted", "running", "waiting", "rejected", "elsewhere",
-    "uncaptured", "lost",
+    "unwritten", "uncaptured", "lost",
 )  # fmt: skip
 _SPOOL = ".slipstream/spool"  # as the proxy's settings have it
 
@@ -97,7 +97,8 @@ def _counts(hour: "Hour") -> dict[str, int]:
         "waiting": hour.num_waiting,
         "rejected": hour.num_rejected,
         "elsewhere": hour.num_elsewhere,
-        "uncaptured": sum(hour.uncaptured.values()),
+        "unwritten": hour.uncaptured.get("unwritten", 0),
+        "uncaptured": sum(n for reason, n in hour.uncaptured.items() if reason != "unwritten"),
         "lost": len(hour.lost),
     }
 

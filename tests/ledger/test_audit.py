@@ -31,7 +31,7 @@ NUMBERS = st.frozensets(st.integers(1, 12))
 
 
 @given(NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 12), st.integers(0, 12), st.booleans(), st.booleans())  # fmt: skip
-def test_each_number_is_accounted_for_once_or_lost(
+def test_each_number_is_accounted_for_once_or_lost(  # noqa: PLR0917 - hypothesis gives them by position
     committed: frozenset[int], accepted: frozenset[int], finished: frozenset[int], rejected: frozenset[int],
     before: int, since: int, is_ended: bool, is_here: bool,
 ) -> None:  # fmt: skip

@@ -1,6 +1,7 @@
 """Calls are numbered 1, 2, 3 … in their hour; a number outlives whatever happens to its frames (ADR 0010)."""
 
 import os
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,3 +137,27 @@ def test_a_failed_fsync_takes_no_number_from_the_calls_that_follow(
     spool.accept(calls[1])
     spool.append([calls[1]])
     assert numbers(read(spool)) == {calls[0].call_id: 1, calls[1].call_id: 2}
+
+
+def test_what_waits_for_postgres_takes_disk_and_no_memory(tmp_path: Path) -> None:
+    """Postgres is away: twice the calls, the same memory. 2,500 more records would be megabytes."""
+    spool = Spool.open(tmp_path, memory_bytes=100_000)
+    raw = b'{"messages": [], "x": "%b"}' % (b"x" * 2000)
+
+    def some() -> None:
+        for _ in range(50):
+            calls = [
+                a_call(raw_request=raw + b" ", prompt_key="messages", messages=None, choices=[])
+                for _ in range(50)
+            ]
+            for call in calls:
+                spool.accept(call)
+            spool.append(calls)
+
+    some()
+    tracemalloc.start()
+    some()
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert spool.num_waiting == 5000
+    assert held < 200_000, held
