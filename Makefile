@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check up clean lock fix bench-gateway bench-fuzz
+.PHONY: demo test check up clean lock fix bench-gateway bench-fuzz bench-faults
 
 demo: $(READY)  ## the whole loop on the embedded stack, with a picture at the end
 	$(BIN)/python -m examples.demo $(if $(SEED),--seed $(SEED))
@@ -40,6 +40,9 @@ $(READY): requirements/all.lock pyproject.toml
 
 bench-gateway: $(READY)  ## CPU and latency beside nginx and LiteLLM; BENCH="--quick" or "--only chunk" for less
 	$(BIN)/python -m bench.gateway $(BENCH)
+
+bench-faults: $(READY)  ## kill -9, Postgres away, a full disk under load, 11 minutes: nothing lost; BENCH="--quick" takes two
+	$(BIN)/python -m bench.faults $(BENCH)
 
 bench-fuzz: $(READY)  ## bad bytes and odd values for three minutes; BENCH="--seed 7 --case 12" shows one case
 	$(BIN)/python -m bench.fuzz $(BENCH)

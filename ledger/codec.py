@@ -38,14 +38,23 @@ def encode_call(call: CallRecord) -> bytes:
     return b"".join(call_pieces(call))
 
 
-def call_pieces(call: CallRecord) -> list[bytes]:
-    """The whole call, in pieces to be written one behind the other: what is large is not copied."""
-    return _pieces(dict(zip(_NAMES[CallRecord], _values(call), strict=True)))
+def call_pieces(call: CallRecord, **beside: Any) -> list[bytes]:
+    """The whole call, in pieces to be written one behind the other: what is large is not copied.
+
+    `beside`: what is no field of it, such as its number.
+    """
+    return _pieces(dict(zip(_NAMES[CallRecord], _values(call), strict=True), **beside))
 
 
-def answer_pieces(call: CallRecord, request_at: tuple[int, int]) -> list[bytes]:
+def answer_pieces(call: CallRecord, request_at: tuple[int, int], number: int) -> list[bytes]:
     """The call without its request, which stands in the frame at that segment and offset."""
-    return _pieces({"request_at": request_at, **dict(zip(_OF_ANSWER, _values_of_answer(call), strict=True))})
+    return _pieces(
+        dict(
+            zip(_OF_ANSWER, _values_of_answer(call), strict=True),
+            request_at=request_at,
+            number=number,
+        )
+    )
 
 
 def decode_held(encoded: bytes) -> dict[str, Any]:

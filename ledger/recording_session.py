@@ -6,14 +6,30 @@ met by a new connection. Policies are read again after a minute, and at once whe
 
 import time
 from collections.abc import Sequence
+from typing import cast
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from ledger.direct import Question, direct
+from ledger.errors import DatabaseUnreachableError, SchemaBehindError
 from ledger.policies import Policy, read_policies
 from ledger.recording import record_calls
 from ledger.records import CallRecord
 
 _POLICIES_SECONDS = 60.0
+# What no record is guilty of (no server, no schema, a deadlock): tried again. Anything else is a record's own fault.
+TRY_AGAIN = (
+    DatabaseUnreachableError,
+    SchemaBehindError,
+    OperationalError,
+    InterfaceError,
+    InternalError,
+    ProgrammingError,
+    PoolTimeoutError,
+    OSError,
+)
 
 
 class RecordingSession:
@@ -23,13 +39,19 @@ class RecordingSession:
         self._policies: list[Policy] = []
         self._read_at = 0.0
 
-    def record(self, calls: Sequence[CallRecord]) -> None:
-        """All of them, committed, or an exception."""
+    def record(self, calls: Sequence[CallRecord], *reports: Question) -> None:
+        """All of them and the reports, committed together, or an exception."""
         if self._connection is None:
             self._connection = self._engine.connect()
         try:
             with self._connection.begin():
-                record_calls(self._connection, calls, policies=self._known(self._connection, calls))
+                policies = self._known(self._connection, calls)
+                asked = direct(self._connection)
+                for statement, parameters in reports:
+                    asked.later(statement, parameters)
+                record_calls(cast("Connection", asked), calls, policies=policies)
+                if not calls:
+                    asked.ask()
         except BaseException:
             self.rest()
             raise

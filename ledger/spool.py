@@ -4,20 +4,20 @@ One process, one directory, one writer; any thread may call. Memory holds runnin
 and one batch, whatever waits on disk. docs/decisions/0001-capture-and-spool.md has the state machine and the failures.
 """
 
-import errno
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from ledger.codec import answer_pieces, call_pieces
-from ledger.errors import SpoolError, SpoolFullError
+from ledger.call_numbers import CallNumbers, Spooled
+from ledger.codec import UNENCODABLE, call_pieces
 from ledger.records import CallRecord
 from ledger.request_body import derived
+from ledger.spool_batch import Batch, accepted_of, read_files
 from ledger.spool_directory import Position, SpoolDirectory
-from ledger.spool_frames import ACCEPTED, FINISHED, frame_head, seed_of
+from ledger.spool_ends import end_frame, given_up, numbered
+from ledger.spool_failures import translated
+from ledger.spool_frames import ACCEPTED, frame_head, seed_of
 from ledger.spool_orphans import Orphan, adopt_orphans, interrupted
 from ledger.spool_recent import RecentCalls
 from ledger.spool_running import RunningCalls
@@ -26,17 +26,7 @@ from ledger.spool_segment import SegmentWriter
 __all__ = ["Batch", "Orphan", "Spool", "adopt_orphans"]
 
 SEGMENT_BYTES = 8 << 20
-BATCH_BYTES = 16 << 20
 MEMORY_BYTES = 8 << 20
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Finished calls that are not committed yet, and the position after them."""
-
-    records: list[CallRecord]
-    end: Position
 
 
 class Spool:
@@ -52,16 +42,17 @@ class Spool:
         self._segment_bytes = segment_bytes
         self._mutex = threading.Lock()
         self._running = RunningCalls()
-        self._unwritten: list[
-            CallRecord
-        ] = []  # ended, but the disk took no record of it: with the next append
+        self._numbers = CallNumbers()
+        self._unwritten: list[Spooled] = []  # ended, but the disk took no record of it: with the next append
         self._recent = RecentCalls(memory_bytes)
         self._cursor = self._last_finished = Position(1, 0)
         self._writer = SegmentWriter(directory, 1, segment_bytes)
         self._seed = seed_of(1)
         self._ends: dict[int, int] = {}  # of the segments before
-        self._num_waiting = 0
+        self._num_waiting = self._num_mended = 0
         self._waiting_since: float | None = None
+        self.num_unwritten = 0  # ends that the disk did not take
+        self.num_lost = 0  # calls of which no frame is whole
 
     @classmethod
     def open(
@@ -69,7 +60,7 @@ class Spool:
     ) -> "Spool":
         """A new directory of this process under `root`. Raises SpoolError."""
         directory = SpoolDirectory.create(root)
-        with _translated(root):
+        with translated(root):
             return cls(directory, segment_bytes, memory_bytes)
 
     @property
@@ -80,6 +71,15 @@ class Spool:
     def num_skipped(self) -> int:
         """Damaged places found while reading."""
         return self._directory.num_skipped
+
+    @property
+    def num_running(self) -> int:
+        return len(self._running)
+
+    def accepted(self) -> dict[int, int]:
+        """How many calls were accepted: by hour since 1970."""
+        with self._mutex:
+            return dict(self._numbers.given)
 
     @property
     def num_waiting(self) -> int:
@@ -106,53 +106,58 @@ class Spool:
 
     def accept(self, record: CallRecord) -> None:
         """A call began. Not fsynced: after a kill -9 it is recorded as interrupted. Raises SpoolError."""
-        payload = call_pieces(record)
-        with self._mutex, _translated(self.path):
+        with self._mutex, translated(self.path):
+            number = self._numbers.following(record.call_id)
+            payload = call_pieces(record, number=number)
             self._rotate_if_full()
             place = self._place()
             self._writer.write([frame_head(ACCEPTED, record.call_id, payload, self._seed), *payload])
-            self._running.add(record, place, self._writer.end - place.offset)
+            self._numbers.give(record.call_id, number)
+            self._running.add(record, place, self._writer.end - place.offset, number)
 
     def append(self, records: Sequence[CallRecord]) -> None:
         """Calls ended: durable when this returns. One fsync, blocking. Raises SpoolFullError, SpoolError.
 
         Where it raises, the accepted ones become `interrupted` with the next append, as they would after a crash.
         """
-        with self._mutex, _translated(self.path):
+        with self._mutex, translated(self.path):
             try:
                 self._rotate_if_full()
-                self._write_finished([*self._unwritten, *records])
+                ended = numbered(records, self._running, self._numbers)
+                self._write_finished([*self._unwritten, *ended])
             except OSError:
-                self._unwritten += [interrupted(r) for r in records if r.call_id in self._running]
+                self._give_up(records)
+                raise
+            except UNENCODABLE:
+                if len(records) == 1:  # of several, the guilty one is found one by one
+                    self._give_up(records)
                 raise
             self._unwritten.clear()
 
-    def _write_finished(self, records: Sequence[CallRecord]) -> None:
-        pieces: list[bytes] = []
-        sizes: list[int] = []
-        for record in records:
-            payload = self._payload(record)
-            frame = [frame_head(FINISHED, record.call_id, payload, self._seed), *payload]
-            pieces += frame
-            sizes.append(sum(map(len, frame)))
+    def _give_up(self, records: Sequence[CallRecord]) -> None:
+        unwritten = given_up(records, self._running)
+        self._unwritten += unwritten
+        self.num_unwritten += len(unwritten)
+
+    def _write_finished(self, ended: Sequence[Spooled]) -> None:
+        frames = [end_frame(spooled, self._running, self._seed) for spooled in ended]
         segment, end = self._place()
-        self._writer.write(pieces)
+        self._writer.write([piece for frame in frames for piece in frame])
         try:
             self._writer.sync()
         except OSError:
             self._running.distrust(segment)
             raise
-        for record, size in zip(records, sizes, strict=True):
+        for spooled, frame in zip(ended, frames, strict=True):
+            size = sum(map(len, frame))
             end += size
-            self._note_finished(record, Position(segment, end), size)
+            self._note_finished(spooled, Position(segment, end), size)
 
-    def _payload(self, record: CallRecord) -> list[bytes]:
-        place = self._running.place_of_request(record)
-        return call_pieces(record) if place is None else answer_pieces(record, place)
-
-    def _note_finished(self, record: CallRecord, end: Position, num_bytes: int) -> None:
-        num_bytes += self._running.remove(record.call_id, end)
-        self._recent.add(record, end, num_bytes)
+    def _note_finished(self, spooled: Spooled, end: Position, num_bytes: int) -> None:
+        call_id = spooled.record.call_id
+        self._numbers.wait(spooled)
+        num_bytes += self._running.remove(call_id, end)
+        self._recent.add(spooled, end, num_bytes)
         self._last_finished = end
         self._num_waiting += 1
         self._waiting_since = self._waiting_since or time.monotonic()
@@ -164,37 +169,42 @@ class Spool:
             place = self._place()
             ends = {**self._ends, place.segment: place.offset}
         if not recent and not is_complete:
-            return self._read_files(max_records, ends)
+            return read_files(self._directory, self._cursor, ends, max_records)
         is_all = is_complete and len(recent) < max_records
-        return Batch([derived(entry.record) for entry in recent], place if is_all else recent[-1].end)
-
-    def _read_files(self, max_records: int, ends: dict[int, int]) -> Batch:
-        records: list[CallRecord] = []
-        end, num_bytes = self._cursor, 0
-        for number in (n for n in sorted(ends) if n >= self._cursor.segment):
-            start = self._cursor.offset if number == self._cursor.segment else 0
-            end = Position(number, start)
-            for frame in self._directory.frames(number, start, ends[number]):
-                if len(records) >= max_records or num_bytes > BATCH_BYTES:
-                    return Batch(records, end)
-                if frame.kind == FINISHED and (record := self._directory.decode(number, frame)):
-                    records.append(record)
-                    num_bytes += len(frame.payload)
-                end = Position(number, frame.end)
-            end = Position(number, ends[number])
-        return Batch(records, end)
+        found = [Spooled(derived(entry.spooled.record), entry.spooled.number) for entry in recent]
+        return Batch(found, place if is_all else recent[-1].end)
 
     def commit(self, batch: Batch) -> None:
         """The batch is in Postgres: move on, and drop segments that nothing needs any more."""
-        with self._mutex, _translated(self.path):
+        with self._mutex, translated(self.path):
             if batch.end > self._cursor:
                 self._directory.write_cursor(batch.end)
                 self._cursor = batch.end
             is_all = self._cursor >= self._last_finished
             self._recent.forget(self._cursor, is_all=is_all)
-            self._num_waiting = 0 if is_all else max(0, self._num_waiting - len(batch.records))
+            self._num_waiting = 0 if is_all else max(0, self._num_waiting - len(batch.spooled))
             self._waiting_since = None if is_all else self._waiting_since
-            self._drop_segments()
+            self._numbers.commit(batch.spooled)
+            if is_all and self._directory.num_skipped > self._num_mended:
+                self._mend()
+            if self._directory.num_skipped == self._num_mended:
+                self._drop_segments()
+
+    def _mend(self) -> None:
+        """All is committed that could be read: the other ends are damaged, and their calls are now `interrupted`."""
+        lost = self._numbers.take_waiting()
+        ends = {**self._ends, self._writer.number: self._writer.end}
+        found = [
+            Spooled(interrupted(record), number)
+            for record, number in accepted_of(self._directory, ends, lost)
+        ]
+        self.num_lost += sum(map(len, lost.values())) - len(found)
+        self._unwritten += found
+        if self._unwritten:
+            self._rotate_if_full()
+            self._write_finished(self._unwritten)
+            self._unwritten.clear()
+        self._num_mended = self._directory.num_skipped
 
     def _drop_segments(self) -> None:
         for number in sorted(self._ends):
@@ -206,9 +216,9 @@ class Spool:
 
     def close(self) -> None:
         """Leave nothing behind if all is committed; otherwise leave it to be adopted."""
-        with self._mutex, _translated(self.path):
+        with self._mutex, translated(self.path):
             self._writer.close()
-            if self._cursor == self._place() and not self._running:
+            if self._cursor == self._place() and not (self._running or self._unwritten):
                 self._directory.remove()
             self._directory.release()
 
@@ -230,12 +240,3 @@ class Spool:
         self._writer.close()
         self._ends[self._writer.number] = self._writer.end
         self._writer, self._seed = following, seed_of(following.number)
-
-
-@contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        kind = SpoolFullError if error.errno in _FULL else SpoolError
-        raise kind(f"{kind.__doc__} ({path}: {error.strerror})") from error

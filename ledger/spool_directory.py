@@ -15,10 +15,10 @@ from uuid import UUID, uuid4
 
 import structlog
 
+from ledger.call_numbers import Spooled
 from ledger.codec import UNDECODABLE, call_of, decode_held, with_request
 from ledger.durable import sync_path
 from ledger.errors import SpoolError
-from ledger.records import CallRecord
 from ledger.request_body import derived
 from ledger.spool_frames import ACCEPTED, Frame, Gap, frame_at, scan, seed_of
 
@@ -78,12 +78,7 @@ class SpoolDirectory:
         return self.path / f"{number:010d}.segment"
 
     def read_cursor(self) -> Position:
-        """The start if there is none, or if a power cut emptied it: replaying is harmless."""
-        try:
-            segment, offset = (self.path / "cursor").read_text().split()
-            return Position(int(segment), int(offset))
-        except (FileNotFoundError, ValueError):
-            return Position(0, 0)
+        return read_cursor(self.path)
 
     def write_cursor(self, position: Position) -> None:
         """Written over in one piece, which costs a hundredth of a new file. Not synced: a replay is harmless."""
@@ -93,20 +88,20 @@ class SpoolDirectory:
 
     def frames(self, number: int, start: int = 0, end: int | None = None) -> Iterator[Frame]:
         """The whole frames of a segment; what is damaged is skipped, counted and logged once."""
-        with _mapped(self.segment_path(number)) as buffer:
+        with mapped(self.segment_path(number)) as buffer:
             for found in scan(buffer, start, len(buffer) if end is None else end, seed_of(number)):
                 if isinstance(found, Gap):
                     self.skip(number, found.start, found.end - found.start)
                 else:
                     yield found
 
-    def decode(self, number: int, frame: Frame) -> CallRecord | None:
-        """The record in a frame; None, counted and logged, if a whole frame holds none."""
+    def decode(self, number: int, frame: Frame) -> Spooled | None:
+        """The record in a frame, with its call's number; None, counted and logged, if a whole frame holds none."""
         try:
             held = decode_held(frame.payload)
             if request_at := held.get("request_at"):
                 held = with_request(held, self._accepted(Position(*request_at), frame.call_id))
-            return derived(call_of(held))
+            return Spooled(derived(call_of(held)), held.get("number"))
         except UNDECODABLE:  # whole, but not a record
             self.skip(number, frame.start, frame.end - frame.start)
             return None
@@ -114,7 +109,7 @@ class SpoolDirectory:
     def _accepted(self, place: Position, call_id: UUID) -> dict[str, Any] | None:
         """What a call was accepted with; None, logged, where that is damaged, or dropped since all is committed."""
         try:
-            with _mapped(self.segment_path(place.segment)) as buffer:
+            with mapped(self.segment_path(place.segment)) as buffer:
                 frame = frame_at(buffer, place.offset, len(buffer), seed_of(place.segment))
         except FileNotFoundError:
             frame = None
@@ -172,6 +167,15 @@ class SpoolDirectory:
         self.lock = self._cursor = -1
 
 
+def read_cursor(path: Path) -> Position:
+    """The start if there is none, or if a power cut emptied it: replaying is harmless."""
+    try:
+        segment, offset = (path / "cursor").read_text().split()
+        return Position(int(segment), int(offset))
+    except (FileNotFoundError, ValueError):
+        return Position(0, 0)
+
+
 def orphan_paths(root: Path) -> list[Path]:
     """Directories that may be a dead process's, oldest first."""
     found = [path for path in root.glob("*-*") if path.is_dir() and not path.name.startswith(_NEWBORN)]
@@ -195,7 +199,7 @@ def _lock(path: Path) -> int | None:
 
 
 @contextmanager
-def _mapped(path: Path) -> Iterator[bytes | mmap.mmap]:
+def mapped(path: Path) -> Iterator[bytes | mmap.mmap]:
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             yield b""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
+from ledger.call_numbers import Spooled
 from ledger.records import CallRecord
 from ledger.spool_directory import Position, SpoolDirectory, orphan_paths
 from ledger.spool_frames import ACCEPTED
@@ -22,7 +23,16 @@ class Orphan:
 
     directory: SpoolDirectory
 
+    @property
+    def process(self) -> str:
+        """The name of the process that died."""
+        return self.directory.path.name
+
     def records(self) -> Iterator[CallRecord]:
+        """What `spooled` yields, without the numbers."""
+        return (record for record, _ in self.spooled())
+
+    def spooled(self) -> Iterator[Spooled]:
         """Finished calls that may not be committed, in order; then, as interrupted, those that were running."""
         cursor = self.directory.read_cursor()
         running: dict[UUID, Position] = {}
@@ -34,8 +44,8 @@ class Orphan:
                     running[frame.call_id] = place
                     continue
                 finished.add(frame.call_id)
-                if place >= cursor and (record := self.directory.decode(number, frame)):
-                    yield record
+                if place >= cursor and (spooled := self.directory.decode(number, frame)):
+                    yield spooled
         for call_id, place in running.items():
             if call_id not in finished:
                 yield from self._interrupted(place)
@@ -44,11 +54,11 @@ class Orphan:
         """Everything is committed. Damaged segments are set aside, not deleted."""
         self.directory.remove()
 
-    def _interrupted(self, place: Position) -> Iterator[CallRecord]:
+    def _interrupted(self, place: Position) -> Iterator[Spooled]:
         frame = next(self.directory.frames(place.segment, place.offset))
-        record = self.directory.decode(place.segment, frame)
-        if record is not None:
-            yield interrupted(record)
+        spooled = self.directory.decode(place.segment, frame)
+        if spooled is not None:
+            yield Spooled(interrupted(spooled.record), spooled.number)
 
 
 def adopt_orphans(root: Path) -> Iterator[Orphan]:

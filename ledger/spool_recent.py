@@ -6,13 +6,13 @@ Invariant: what it holds is, in order, the beginning of what is not committed; w
 from collections import deque
 from dataclasses import dataclass, field
 
-from ledger.records import CallRecord
+from ledger.call_numbers import Spooled
 from ledger.spool_directory import Position
 
 
 @dataclass(slots=True)
 class _Entry:
-    record: CallRecord
+    spooled: Spooled
     end: Position
     num_bytes: int
 
@@ -24,11 +24,11 @@ class RecentCalls:
     _entries: deque[_Entry] = field(default_factory=deque)
     _num_bytes: int = 0
 
-    def add(self, record: CallRecord, end: Position, num_bytes: int) -> None:
+    def add(self, spooled: Spooled, end: Position, num_bytes: int) -> None:
         """`end` is where it ends in the spool. Once one does not fit, those after it are in the files alone."""
         self.is_complete = self.is_complete and self._num_bytes + num_bytes <= self.max_bytes
         if self.is_complete:
-            self._entries.append(_Entry(record, end, num_bytes))
+            self._entries.append(_Entry(spooled, end, num_bytes))
             self._num_bytes += num_bytes
 
     def first(self, max_records: int) -> list[_Entry]:

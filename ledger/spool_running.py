@@ -11,16 +11,17 @@ from ledger.spool_directory import Position
 
 
 @dataclass(slots=True)
-class _Began:
+class Began:
     record: CallRecord
     place: Position
     num_bytes: int
+    number: int
     is_trusted: bool = True  # the disk keeps it, or will with the next fsync
 
 
 @dataclass(slots=True)
 class RunningCalls:
-    _began: dict[UUID, _Began] = field(default_factory=dict)
+    _began: dict[UUID, Began] = field(default_factory=dict)
     _needed_until: dict[int, Position] = field(default_factory=dict)  # segment -> where the last end ends
 
     def __len__(self) -> int:
@@ -29,9 +30,17 @@ class RunningCalls:
     def __contains__(self, call_id: object) -> bool:
         return call_id in self._began
 
-    def add(self, record: CallRecord, place: Position, num_bytes: int) -> None:
+    def add(self, record: CallRecord, place: Position, num_bytes: int, number: int) -> None:
         """Its accepted frame lies at `place`."""
-        self._began[record.call_id] = _Began(record, place, num_bytes)
+        self._began[record.call_id] = Began(record, place, num_bytes, number)
+
+    def accepted(self, call_id: UUID) -> Began | None:
+        return self._began.get(call_id)
+
+    def number_of(self, call_id: UUID) -> int | None:
+        """None: it was not accepted."""
+        began = self._began.get(call_id)
+        return began.number if began else None
 
     def place_of_request(self, record: CallRecord) -> Position | None:
         """Where the request of an ended call lies; None where its end has to hold it."""

@@ -24,6 +24,10 @@ class Metrics:
             "slipstream_external_calls", "Calls sent to an external provider.", "provider"
         )
         self.upstream_retries = counter("slipstream_upstream_retries", "Calls sent once more.", "reason")
+        self.accepted = counter("slipstream_accepted", "Calls that have a record in the spool.")
+        self.unwritten = counter("slipstream_unwritten", "Ends that the spool could not take: interrupted.")
+        self.damaged = counter("slipstream_damaged", "Damaged places found in segments of the spool.")
+        self.lost = counter("slipstream_lost", "Calls of which the spool holds no whole frame.")
         self.spooled = counter("slipstream_spooled", "Finished records made durable in the spool.")
         self.committed = counter("slipstream_committed", "Records committed to Postgres.")
         self.rejected = counter("slipstream_rejected", "Records that Postgres refused, set aside as files.")

@@ -13,36 +13,25 @@ from pathlib import Path
 
 import structlog
 from sqlalchemy import Engine
-from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, ProgrammingError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from ledger.codec import encode_call
-from ledger.errors import DatabaseUnreachableError, SchemaBehindError
-from ledger.recording_session import RecordingSession
-from ledger.records import CallRecord
+from ledger.call_numbers import Spooled
+from ledger.capture import Report
+from ledger.recording_session import TRY_AGAIN, RecordingSession
+from ledger.rejected import rejected_paths, replay, set_aside
 from ledger.spool import Spool
 from ledger.spool_orphans import Orphan, adopt_orphans
+from proxy.capture_reports import CaptureReports
 from proxy.metrics import Metrics
 
 log = structlog.get_logger()
 _MAX_RECORDS = 200
+_MAX_REPLAYED = 50  # of the rejected ones, before our own calls come again
 _IDLE_SECONDS = 1.0
 _LINGER_SECONDS = 0.18  # what comes within it is written together: a batch of 20 costs little more than one
 _FIRST_WAIT_SECONDS = 0.1
 _LONGEST_WAIT_SECONDS = 5.0
 _SWITCH_SECONDS = (
     0.0005  # for so long the event loop may have to wait for this thread; Python's own 5 ms would be seen
-)
-# What no record is guilty of (no server, no schema, a deadlock): tried again. Anything else is a record's own fault.
-_TRY_AGAIN = (
-    DatabaseUnreachableError,
-    SchemaBehindError,
-    OperationalError,
-    InterfaceError,
-    InternalError,
-    ProgrammingError,
-    PoolTimeoutError,
-    OSError,
 )
 
 
@@ -54,6 +43,8 @@ class Writer:
         self._root = root
         self._session = RecordingSession(engine)
         self._metrics = metrics
+        self._reports = CaptureReports(spool, root, metrics)
+        self._rejected = rejected_paths(root)  # tried again once: code or schema may be other ones now
         self._adopt_seconds = adopt_seconds
         self._has_news = threading.Event()
         self._is_stopping = threading.Event()
@@ -95,6 +86,8 @@ class Writer:
                 if time.monotonic() >= adopt_at and not is_last:
                     adopt_at = time.monotonic() + self._adopt_seconds
                     self._adopt()
+                    self._replay_rejected()
+                self._report(is_last=is_last)
             except Exception as error:  # noqa: BLE001 - this thread ends only when it is told to
                 self._metrics.commit_failures.inc()
                 log.warning("commit_failed", error=type(error).__name__, wait_seconds=wait_seconds)
@@ -115,11 +108,13 @@ class Writer:
             self._is_stopping.wait(_LINGER_SECONDS)
 
     def _write_batch(self) -> bool:
+        num_waiting = self._spool.num_waiting
         batch = self._spool.read_batch(_MAX_RECORDS)
-        if not batch.records:
+        if not batch.spooled and not num_waiting:
             return False
-        self._write(batch.records)
-        self._spool.commit(batch)
+        if batch.spooled:
+            self._write(self._reports.process, batch.spooled)
+        self._spool.commit(batch)  # where nothing of what waits is whole, too
         return True
 
     def _adopt(self) -> None:
@@ -132,32 +127,52 @@ class Writer:
                 log.warning("adoption_failed", path=str(orphan.directory.path), error=type(error).__name__)
 
     def _adopt_one(self, orphan: Orphan) -> None:
-        records = iter(orphan.records())
-        while chunk := list(islice(records, _MAX_RECORDS)):
-            self._write(chunk)
+        spooled = iter(orphan.spooled())
+        while chunk := list(islice(spooled, _MAX_RECORDS)):
+            self._write(orphan.process, chunk)
             self._metrics.adopted.inc(len(chunk))
+        self._metrics.damaged.inc(orphan.directory.num_skipped)
+        ended = Report(orphan.process, self._root)
+        self._session.record([], ended.question(num_damaged=orphan.directory.num_skipped, is_ended=True))
         orphan.remove()
         log.info("spool_adopted")
 
-    def _write(self, records: Sequence[CallRecord]) -> None:
+    def _replay_rejected(self) -> None:
+        """Each file once; what is refused again waits for the next start, or for `slipstream audit`."""
+        results = replay(self._rejected[:_MAX_REPLAYED], self._root, self._session)
+        self._rejected = self._rejected[_MAX_REPLAYED:]
+        self._metrics.committed.inc(results["committed"])
+
+    def _report(self, *, is_last: bool) -> None:
+        """What no batch said: calls that run, calls that left no record, the end."""
+        report = self._reports.report() if is_last else self._reports.news()
+        if report is None or (is_last and not self._spool.accepted()):
+            return
+        is_ended = is_last and not (self._spool.num_waiting or self._spool.num_running)
+        self._session.record([], report.question(num_damaged=self._spool.num_skipped, is_ended=is_ended))
+        self._reports.told()
+
+    def _write(self, process: str, spooled: Sequence[Spooled]) -> None:
         try:
-            self._commit(records)
-        except _TRY_AGAIN:
+            self._commit(process, spooled)
+        except TRY_AGAIN:
             raise
         except Exception as error:  # noqa: BLE001 - one poisonous record must not hold up the others
-            if len(records) > 1:
-                for record in records:  # find the guilty one; the others are written
-                    self._write([record])
+            if len(spooled) > 1:
+                for one in spooled:  # find the guilty one; the others are written
+                    self._write(process, [one])
             else:
-                self._set_aside(records[0], error)
+                self._set_aside(process, spooled[0], error)
 
-    def _commit(self, records: Sequence[CallRecord]) -> None:
-        self._session.record(records)
-        self._metrics.committed.inc(len(records))
+    def _commit(self, process: str, spooled: Sequence[Spooled]) -> None:
+        is_own = process == self._reports.process
+        report = self._reports.report() if is_own else Report(process, self._root)
+        self._session.record([record for record, _ in spooled], report.commit(spooled).question())
+        if is_own:
+            self._reports.told()
+        self._metrics.committed.inc(len(spooled))
 
-    def _set_aside(self, record: CallRecord, error: Exception) -> None:
-        path = self._root / "rejected" / f"{record.call_id}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(encode_call(record))
+    def _set_aside(self, process: str, spooled: Spooled, error: Exception) -> None:
+        set_aside(self._root, process, spooled, error)
+        self._session.record([], Report(process, self._root).reject(spooled).question())
         self._metrics.rejected.inc()
-        log.error("record_rejected", call_id=str(record.call_id), error=type(error).__name__, path=str(path))

@@ -12,6 +12,7 @@ from rich.console import Console
 from ledger.errors import LedgerError
 from ledger.settings import explain
 from slipstream.commands import act, diagnose, look, process, stack
+from slipstream.commands.audit import audit
 from slipstream.commands.keys import keys
 from slipstream.errors import ChildFailedError, SlipstreamError
 
@@ -29,6 +30,7 @@ app.command()(stack.up)
 app.command()(stack.down)
 app.command()(look.status)
 app.command()(look.versions)
+app.command()(audit)
 app.add_typer(keys, name="keys")
 app.command()(act.reward)
 app.command()(act.train)

@@ -5,6 +5,7 @@ Partitioned tables carry no foreign keys to each other, so that retention can
 drop a partition; docs/decisions/0002-ledger-schema.md says why.
 """
 
+from ledger.tables.capture import capture_hours, capture_processes
 from ledger.tables.exchanges import exchanges
 from ledger.tables.learning import step_samples, training_steps
 from ledger.tables.metadata import metadata
@@ -14,6 +15,8 @@ from ledger.tables.traffic import groups, trajectories, trajectory_names
 
 __all__ = [
     "api_keys",
+    "capture_hours",
+    "capture_processes",
     "exchanges",
     "groups",
     "metadata",

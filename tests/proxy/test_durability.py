@@ -132,19 +132,39 @@ def test_i10_a_full_spool_can_serve_uncaptured_and_counts_it(
     assert not proxy.rows()
 
 
-def test_i10_a_record_that_postgres_refuses_is_set_aside_and_holds_up_no_other(
-    proxy: RunningProxy, tmp_path: Path
+NO_FIVES = "ALTER TABLE exchanges ADD CONSTRAINT no_fives CHECK (seed IS DISTINCT FROM 5)"
+REJECTED = (
+    "SELECT sum(upper(rejected) - lower(rejected)) AS num, max(upper(committed)) AS upper FROM capture_hours"
+)
+
+
+def test_i10_a_record_that_postgres_refuses_is_set_aside_and_is_written_at_the_next_start(
+    database_url: str, engine: Engine, vllm: FakeVllm, tmp_path: Path
 ) -> None:
-    """I10: a policy's row that is gone cannot be written; the file can be looked at."""
-    with proxy.engine.begin() as connection:
-        connection.execute(
-            text("ALTER TABLE exchanges ADD CONSTRAINT no_fives CHECK (seed IS DISTINCT FROM 5)")
-        )
-    proxy.chat(seed=5)
-    proxy.chat(seed=6)
-    assert proxy.exchanges()[0].seed == 6
-    eventually(lambda: proxy.metric("slipstream_rejected_total") == 1)
-    assert len(list((tmp_path / "spool" / "rejected").glob("*.json"))) == 1
+    """I10: it holds up no other; the file waits as long as it is refused, and goes with its commit."""
+    settings = settings_for(database_url, vllm.url, tmp_path)
+    with running_proxy(settings, engine) as proxy:
+        write(engine, NO_FIVES)
+        proxy.chat(seed=5)
+        proxy.chat(seed=6)
+        assert proxy.exchanges()[0].seed == 6
+        eventually(lambda: proxy.metric("slipstream_rejected_total") == 1)
+    (path,) = (tmp_path / "spool" / "rejected").iterdir()
+    assert path.suffix == ".call"
+    with running_proxy(settings, engine) as proxy:
+        eventually(lambda: proxy.chat() and len(proxy.rows()) > 2)
+        assert path.exists()
+        assert proxy.rows(REJECTED)[0].num == 1
+    write(engine, "ALTER TABLE exchanges DROP CONSTRAINT no_fives")
+    with running_proxy(settings, engine) as proxy:
+        eventually(lambda: not path.exists())
+        assert [row.seed for row in proxy.rows() if row.seed == 5] == [5]
+        assert proxy.rows(REJECTED)[0].num is None
+
+
+def write(engine: Engine, statement: str) -> None:
+    with engine.begin() as connection:
+        connection.execute(text(statement))
 
 
 def test_an_unknown_log_level_is_refused_by_name(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""`make bench-faults`: faults under load, counted twice; prints a table, writes bench/results/faults.json. 1 on a miss."""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.faults.result import Result, figures_of
+from bench.faults.rounds import Rounds
+from bench.faults.servers import Stage, set_up
+from bench.gateway.children import ChildFailedError
+from bench.gateway.report import machine
+from slipstream.http import call
+
+RESULTS = Path("bench/results/faults.json")
+PARTIAL = Path("bench/results/faults-partial.json")  # of a run that left something out
+_COLUMNS = {
+    "fault": "fault", "round": "round", "num_sent": "calls", "num_answered": "answered", "num_cancelled": "cancelled",
+    "num_cut": "cut", "num_refused": "refused", "num_rows": "rows", "audit_interrupted": "interrupted (all)",
+    "client_lost": "lost", "client_duplicated": "twice", "audit_lost": "lost (audit)", "settled_seconds": "settled s",
+}  # fmt: skip
+_KINDS = ("proxy", "postgres", "away", "disk")
+
+
+def main() -> int:
+    options, console = _options(), Console(width=None if sys.stdout.isatty() else 150)
+    found, began = machine(), time.monotonic()
+
+    def tell(text: str) -> None:
+        console.print(
+            f"{time.monotonic() - began:5.0f} s  {text}", style="dim", markup=False, highlight=False
+        )
+
+    results: list[Result] = []
+    try:
+        with tempfile.TemporaryDirectory(prefix="slipstream-faults-") as name:
+            directory = Path(name)
+            with set_up(directory) as stage:
+                asyncio.run(_measure(options, stage, directory, tell, results))
+    except ChildFailedError as error:
+        console.print(str(error), style="red", markup=False)
+        return 1
+    rows = [result.row() for result in results]
+    whole = {"machine": found, "figures": figures_of(results), "rows": rows}
+    path = PARTIAL if options.quick or options.only else RESULTS
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    _show(console, rows)
+    misses = [text for result in results for text in result.misses()]
+    for text in misses:
+        console.print(text, style="red", markup=False)
+    is_met = all(result.is_met for result in results)
+    console.print("every round: nothing lost, nothing twice" if is_met else "missed")
+    return 0 if is_met else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench-faults", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="2 rounds of each, and Postgres away for 10 s")
+    parser.add_argument("--only", action="append", choices=_KINDS, help="may be repeated")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--away-seconds", type=float, default=180)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.away_seconds = 2, 10
+    return options
+
+
+async def _measure(
+    options: argparse.Namespace,
+    stage: Stage,
+    directory: Path,
+    tell: Callable[[str], None],
+    results: list[Result],
+) -> None:
+    call(f"http://127.0.0.1:{stage.upstream.port}/bench/pace", {"event_seconds": 0.01, "reply_seconds": 0.1})
+    rounds, kinds = Rounds(stage, options.seed, tell), options.only or _KINDS
+    planned = [
+        *(partial(rounds.kill_proxy, n) for n in range(options.rounds if "proxy" in kinds else 0)),
+        *(partial(rounds.kill_postgres, n) for n in range(options.rounds if "postgres" in kinds else 0)),
+        *([partial(rounds.stop_postgres, options.away_seconds)] if "away" in kinds else []),
+        *(
+            partial(rounds.fill_disk, directory, is_serving=is_serving)
+            for is_serving in ((False, True) if "disk" in kinds else ())
+        ),
+    ]
+    for each in planned:
+        results.append(await each())  # noqa: PERF401 - what was measured is kept if a later round fails
+
+
+def _show(console: Console, rows: list[dict[str, object]]) -> None:
+    table = Table(title="What clients saw, and what was recorded", title_justify="left")
+    for key, name in _COLUMNS.items():
+        table.add_column(name, justify="left" if key == "fault" else "right")
+    for row in rows:
+        table.add_row(*(str(row[key]) for key in _COLUMNS), style="" if row["is_met"] else "red")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

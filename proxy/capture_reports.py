@@ -1,0 +1,80 @@
+"""What this process tells the ledger about its own calls, and its metrics: from the spool's numbers and the counters.
+
+Invariant: everything is an absolute number, so that a report which is lost, or comes twice, changes nothing.
+"""
+
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from ledger.capture import Report
+from ledger.spool import Spool
+from proxy.metrics import Metrics
+
+_RECENT_HOURS = 2  # of which `accepted` may still grow
+_REPORT_SECONDS = 1.0
+
+
+class CaptureReports:
+    def __init__(self, spool: Spool, root: Path, metrics: Metrics) -> None:
+        self._spool = spool
+        self._root = root
+        self._metrics = metrics
+        self._seen: Counter[str] = Counter()  # as counted so far
+        self._uncaptured: dict[int, Counter[str]] = defaultdict(Counter)  # hour -> reason -> how many
+        self._told: object = None
+        self._telling: object = None
+        self._told_at = 0.0
+
+    @property
+    def process(self) -> str:
+        return self._spool.path.name
+
+    def report(self) -> Report:
+        """All that is known; `told` once it is committed."""
+        accepted = self._spool.accepted()
+        self._count(sum(accepted.values()))
+        newest = sorted(accepted)[-_RECENT_HOURS:]
+        recent = {hour: accepted[hour] for hour in newest}
+        uncaptured = {
+            hour: dict(self._uncaptured[hour]) for hour in sorted(self._uncaptured)[-_RECENT_HOURS:]
+        }
+        self._telling = (recent, uncaptured, self._spool.num_skipped)
+        return Report(self.process, self._root).accept(recent).leave_uncaptured(uncaptured)
+
+    def told(self) -> None:
+        self._told, self._told_at = self._telling, time.monotonic()
+
+    def news(self) -> Report | None:
+        """A report, if there is something to tell and the last one is not of this second."""
+        if time.monotonic() - self._told_at < _REPORT_SECONDS:
+            return None
+        report = self.report()
+        is_news = self._telling != (self._told or ({}, {}, 0))
+        return report if is_news else None
+
+    def _count(self, num_accepted: int) -> None:
+        """Into the metrics, and, what left no record, into the hour that it is."""
+        spool, metrics = self._spool, self._metrics
+        metrics.accepted.inc(self._grown("accepted", num_accepted))
+        metrics.damaged.inc(self._grown("damaged", spool.num_skipped))
+        metrics.lost.inc(self._grown("lost", spool.num_lost))
+        metrics.unwritten.inc(self._leave("unwritten", spool.num_unwritten))
+        for reason, num_calls in uncaptured_of(metrics).items():
+            self._leave(reason, num_calls)
+
+    def _leave(self, reason: str, now: int) -> int:
+        if num_new := self._grown(reason, now):
+            self._uncaptured[int(time.time()) // 3600][reason] += num_new
+        return num_new
+
+    def _grown(self, name: str, now: int) -> int:
+        """Since it was last asked."""
+        num_new, self._seen[name] = now - self._seen[name], now
+        return num_new
+
+
+def uncaptured_of(metrics: Metrics) -> dict[str, int]:
+    """By reason."""
+    samples = [sample for metric in metrics.uncaptured.collect() for sample in metric.samples]
+    return {s.labels["reason"]: int(s.value) for s in samples if s.name.endswith("_total")}
