@@ -45,12 +45,13 @@ class RecordingSession:
             self._connection = self._engine.connect()
         try:
             with self._connection.begin():
-                policies = self._known(self._connection, calls)
                 asked = direct(self._connection)
                 for statement, parameters in reports:
                     asked.later(statement, parameters)
-                record_calls(cast("Connection", asked), calls, policies=policies)
-                if not calls:
+                if calls:
+                    policies = self._known(self._connection, calls)
+                    record_calls(cast("Connection", asked), calls, policies=policies)
+                else:
                     asked.ask()
         except BaseException:
             self.rest()

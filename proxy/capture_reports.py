@@ -13,6 +13,7 @@ from proxy.metrics import Metrics
 
 _RECENT_HOURS = 2  # of which `accepted` may still grow
 _REPORT_SECONDS = 1.0
+_SIGN_OF_LIFE_SECONDS = 60.0  # while calls run: an audit on another machine waits an hour for the next
 
 
 class CaptureReports:
@@ -47,11 +48,12 @@ class CaptureReports:
 
     def news(self) -> Report | None:
         """A report, if there is something to tell and the last one is not of this second."""
-        if time.monotonic() - self._told_at < _REPORT_SECONDS:
+        silent_seconds = time.monotonic() - self._told_at
+        if silent_seconds < _REPORT_SECONDS:
             return None
         report = self.report()
-        is_news = self._telling != (self._told or ({}, {}, 0))
-        return report if is_news else None
+        is_due = self._spool.num_running > 0 and silent_seconds > _SIGN_OF_LIFE_SECONDS
+        return report if is_due or self._telling != (self._told or ({}, {}, 0)) else None
 
     def _count(self, num_accepted: int) -> None:
         """Into the metrics, and, what left no record, into the hour that it is."""

@@ -131,6 +131,7 @@ class Writer:
         while chunk := list(islice(spooled, _MAX_RECORDS)):
             self._write(orphan.process, chunk)
             self._metrics.adopted.inc(len(chunk))
+            self._write_batch()  # our own calls do not wait until a long outage is caught up
         self._metrics.damaged.inc(orphan.directory.num_skipped)
         ended = Report(orphan.process, self._root)
         self._session.record([], ended.question(num_damaged=orphan.directory.num_skipped, is_ended=True))

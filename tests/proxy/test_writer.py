@@ -1,0 +1,46 @@
+"""The writer's own order of things: its calls first, whatever else it has to catch up."""
+
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from ledger.spool import Spool
+from proxy.metrics import Metrics
+from proxy.writer import Writer
+from tests.ledger.calls import a_call, a_policy
+from tests.ledger.test_call_numbers import flip_an_end
+from tests.ledger.test_spool import die_after, segments
+
+
+def a_writer(engine: Engine, root: Path, *, memory_bytes: int = 1 << 20) -> tuple[Writer, Spool]:
+    with engine.begin() as connection:
+        a_policy(connection)
+    spool = Spool.open(root, memory_bytes=memory_bytes)
+    return Writer(spool, root, engine, Metrics(), adopt_seconds=60), spool
+
+
+def test_own_calls_are_written_between_those_of_a_dead_process(engine: Engine, tmp_path: Path) -> None:
+    """After an outage its spool may hold hours."""
+    die_after(tmp_path, [a_call() for _ in range(3)], [])
+    writer, spool = a_writer(engine, tmp_path)
+    spool.append([a_call()])
+    writer._adopt()
+    assert spool.num_waiting == 0
+    writer._session.rest()
+    spool.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_all_that_waits_is_damaged_the_cursor_moves_on(engine: Engine, tmp_path: Path) -> None:
+    """I10: counted as lost, since its acceptance is not there either; the next call is written."""
+    writer, spool = a_writer(engine, tmp_path, memory_bytes=0)
+    damaged = a_call()
+    spool.append([damaged])
+    flip_an_end(segments(spool.path)[0], damaged)
+    assert writer._write_batch()
+    assert (spool.num_lost, spool.num_waiting) == (1, 0)
+    assert not writer._write_batch()
+    spool.append([a_call()])
+    assert writer._write_batch()
+    writer._session.rest()
+    spool.close()
