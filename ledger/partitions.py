@@ -21,6 +21,12 @@ MONTHS_AHEAD = 3
 MAX_FOUND = 12  # months that DEFAULT holds rows of, made in one run
 MAX_MOVED = 5_000  # rows that wait in DEFAULT; to move more than these would hold up traffic
 LOCK_TIMEOUT = "1s"  # fail and try again later rather than queue all traffic behind an analyst's query
+_HAS_PARTITION = text("""
+    SELECT EXISTS (
+        SELECT FROM pg_inherits JOIN pg_class AS c ON c.oid = inhrelid
+        WHERE inhparent = to_regclass(:table) AND c.relname = :name
+    )
+""")
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('slipstream:partitions', 0))"
 
 log = structlog.get_logger()
@@ -83,7 +89,7 @@ def _missing(
     with connection.begin():
         ahead = [month_start(moment, offset) for offset in range(-1, MONTHS_AHEAD + 1)]
         wanted = {*ahead, *map(month_start, also), *_in_default(connection, table, ahead[0])}
-        return [month for month in sorted(wanted) if not _exists(connection, partition_name(table, month))]
+        return [month for month in sorted(wanted) if not has_partition(connection, table, month)]
 
 
 def _in_default(connection: Connection, table: str, before: datetime) -> Iterator[datetime]:
@@ -99,17 +105,18 @@ def _in_default(connection: Connection, table: str, before: datetime) -> Iterato
         lower = month_bounds(month)[1]
 
 
-def _exists(connection: Connection, name: str) -> bool:
-    return connection.scalar(text("SELECT to_regclass(:name)"), {"name": name}) is not None
+def has_partition(connection: Connection, table: str, month: datetime) -> bool:
+    """Asked of the catalogue's rows: to_regclass may remember that there was none, in spite of the lock."""
+    return bool(connection.scalar(_HAS_PARTITION, {"table": table, "name": partition_name(table, month)}))
 
 
 def _make(connection: Connection, table: str, month: datetime, max_moved: int | None) -> str | None:
     """None if another process was faster, or too many rows of the month wait in DEFAULT."""
     name, (lower, upper) = partition_name(table, month), month_bounds(month)
     bounds = f"id >= '{lower}' AND id < '{upper}'"
-    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
     connection.execute(text(_LOCK))
-    if _exists(connection, name):
+    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
+    if has_partition(connection, table, month):
         return None
     if max_moved is not None and _num_waiting(connection, table, bounds, max_moved) > max_moved:
         log.warning(

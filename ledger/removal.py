@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from ledger.identifiers import new_id
-from ledger.partitions import month_bounds, partition_name
+from ledger.partitions import month_bounds, month_start, partition_name
 from ledger.recording_lock import lock_early
 from ledger.retention import Retention
 from ledger.vocabulary import ACTIVE_STEP_STATES
@@ -94,7 +94,7 @@ _GROUPS = text(f"""
     WITH gone AS (
         DELETE FROM groups AS x WHERE x.id IN (
             SELECT g.id FROM groups AS g
-            WHERE g.state = 'open' AND g.policy_id = ANY (CAST(:over AS uuid[])) AND g.id < :upper
+            WHERE g.state = 'open' AND g.policy_id = ANY (CAST(:over AS uuid[])) AND g.last_member_at < :ends_at
                 AND NOT EXISTS (SELECT FROM trajectories AS t WHERE t.group_id = g.id)
             LIMIT {MAX_BATCH}
         ) RETURNING x.project_id, x.policy_id
@@ -123,7 +123,7 @@ class Month:
         whole = projects - {one.project_id for one in kept}
         return {
             "over": over, "kept": [one.policy_id for one in kept], "lower": lower, "upper": upper,
-            "projects": list(projects), "whole_projects": list(whole),
+            "projects": list(projects), "whole_projects": list(whole), "ends_at": month_start(self.start, 1),
         }  # fmt: skip
 
 

@@ -14,11 +14,11 @@ from uuid import UUID
 
 import structlog
 from psycopg.errors import DeadlockDetected, LockNotAvailable
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from ledger import removal
-from ledger.partitions import partition_name
+from ledger.partitions import has_partition
 from ledger.removal import Month
 from ledger.retention import months_over, read_retentions
 
@@ -144,6 +144,5 @@ def _once(connection: Connection, month: Month, act: Callable[[dict[str, Any]], 
 
 
 def _exists(connection: Connection, table: str, month: Month) -> bool:
-    query = text("SELECT to_regclass(:name) IS NOT NULL")
     with connection.begin():
-        return bool(connection.scalar(query, {"name": partition_name(table, month.start)}))
+        return has_partition(connection, table, month.start)
