@@ -12,9 +12,8 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
-import structlog
 from psycopg.errors import DeadlockDetected, LockNotAvailable
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from ledger import removal
@@ -27,7 +26,6 @@ _PAUSE_SECONDS = 0.2  # what queued behind us goes first
 _LAST_ID = UUID(int=(1 << 128) - 1)
 _LEFT_OVER = ("trajectory_names", "groups")
 
-log = structlog.get_logger()
 T = TypeVar("T")
 
 
@@ -41,42 +39,51 @@ class Removed:
     is_dropped: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """What is left of a month, and why."""
+
+    month: datetime
+    reason: str
+
+
 class PostponedError(Exception):
     """What is left of a month has to wait."""
 
 
-def plan_retention(engine: Engine, now: datetime | None = None) -> list[Removed]:
+def plan_retention(connection: Connection, now: datetime | None = None) -> list[Removed]:
     """What a run would remove of exchanges and trajectories; their names and rewards go with them."""
+    with connection.begin():
+        todo = _months(connection, now)
     planned = []
-    with engine.connect() as connection:
-        with connection.begin():
-            todo = _months(connection, now)
-        for month in todo:
-            for table in ("exchanges", "trajectories"):
-                if _exists(connection, table, month):
-                    with connection.begin():
-                        num_rows, is_dropped = removal.count_going(connection, month, table)
-                    planned += [Removed(month.start, table, num_rows, is_dropped)] * bool(num_rows)
+    for month in todo:
+        for table in ("exchanges", "trajectories"):
+            if _exists(connection, table, month):
+                with connection.begin():
+                    num_rows, is_dropped = removal.count_going(connection, month, table)
+                planned += [Removed(month.start, table, num_rows, is_dropped)] * bool(num_rows)
     return planned
 
 
-def apply_retention(engine: Engine, now: datetime | None = None, *, seconds: float = 60) -> list[Removed]:
-    """Remove what is over, for so many seconds. Safe to repeat, to run at once, and to break off anywhere."""
+def apply_retention(
+    connection: Connection, now: datetime | None = None, *, seconds: float = 60
+) -> tuple[list[Removed], list[Postponed]]:
+    """Remove what is over, for so many seconds. Safe to repeat, to run at once, and to break off anywhere.
+
+    Call it outside of a transaction.
+    """
     removed: list[Removed] = []
+    postponed: list[Postponed] = []
     deadline = time.monotonic() + seconds
-    with engine.connect() as connection:
-        with connection.begin():
-            todo = _months(connection, now)
-        for month in todo:
-            try:
-                for one in _remove(connection, month, deadline):
-                    log.info(
-                        "rows_removed", table=one.table, month=f"{one.month:%Y-%m}", num_rows=one.num_rows
-                    )
-                    removed.append(one)
-            except PostponedError as error:
-                log.warning("retention_postponed", month=f"{month.start:%Y-%m}", reason=str(error))
-    return removed
+    with connection.begin():
+        todo = _months(connection, now)
+    for month in todo:
+        try:
+            for one in _remove(connection, month, deadline):
+                removed.append(one)  # noqa: PERF402
+        except PostponedError as error:
+            postponed.append(Postponed(month.start, str(error)))
+    return removed, postponed
 
 
 def _months(connection: Connection, now: datetime | None) -> list[Month]:

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ledger.changes import state_of
 from ledger.database import check_database, connect_options, database_address, translated_errors
-from ledger.errors import DatabaseUnreachableError, LedgerError
+from ledger.errors import DatabaseUnreachableError, LedgerError, SchemaBehindError
 from ledger.keys import KEYS_CHANNEL, KeyTable, read_keys
 from ledger.policies import LIVE_CHANNEL, Policy, ensure_policy, read_policies
 from proxy.access.keys import Keys
@@ -49,12 +49,15 @@ def look(connection: Connection, settings: ProxySettings) -> Seen:
 
 
 async def first_look(engine: AsyncEngine, settings: ProxySettings) -> Seen:
-    """With the default policy registered. Waits for Postgres, but not for ever. Raises LedgerError."""
+    """With the default policy registered. Waits for Postgres, and for `slipstream migrate` to have run, but not for ever.
+
+    Raises LedgerError.
+    """
     deadline = asyncio.get_running_loop().time() + settings.database_wait_seconds
     while True:
         try:
             return await _first_look(engine, settings)
-        except DatabaseUnreachableError as error:
+        except (DatabaseUnreachableError, SchemaBehindError) as error:
             if asyncio.get_running_loop().time() >= deadline:
                 raise
             log.warning("database_awaited", error=str(error))

@@ -86,7 +86,13 @@ def register_tasks(app: Celery, ticker: Ticker, engine: Engine) -> None:
 
     @app.task(name=RETENTION)  # type: ignore[untyped-decorator]
     def run_retention() -> None:
-        apply_retention(engine, seconds=RETENTION_SECONDS)
+        with engine.connect() as connection:
+            removed, postponed = apply_retention(connection, seconds=RETENTION_SECONDS)
+        for one in removed:
+            event = "partition_dropped" if one.is_dropped else "rows_removed"
+            logger.info(event, month=f"{one.month:%Y-%m}", table=one.table, num_rows=one.num_rows)
+        for left in postponed:
+            logger.warning("retention_postponed", month=f"{left.month:%Y-%m}", reason=left.reason)
 
 
 def worker_arguments(settings: TrainerSettings) -> list[str]:

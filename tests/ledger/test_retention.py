@@ -19,12 +19,22 @@ from ledger.recording import record_calls
 from ledger.records import CallRecord
 from ledger.retention import read_retentions, set_retention
 from ledger.rewards import RewardPost, post_reward
-from ledger.upkeep import apply_retention, plan_retention
+from ledger.upkeep import Removed, apply_retention, plan_retention
 from tests.ledger.calls import a_call, a_choice, an_attribution, conversation, everything, rows
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 MARCH = datetime(2026, 3, 10, tzinfo=UTC)
 APRIL = datetime(2026, 4, 10, tzinfo=UTC)
+
+
+def run(engine: Engine, now: datetime, **values: Any) -> list[Removed]:
+    with engine.connect() as connection:
+        return apply_retention(connection, now, **values)[0]
+
+
+def plan(engine: Engine) -> list[Removed]:
+    with engine.connect() as connection:
+        return plan_retention(connection, NOW)
 
 
 def then(moment: datetime, **changes: Any) -> CallRecord:
@@ -92,7 +102,7 @@ def test_without_a_retention_everything_is_kept(ledger: Connection, engine: Engi
     record(ledger, then(MARCH))
     before = everything(ledger)
     ledger.rollback()
-    assert apply_retention(engine, NOW) == []
+    assert run(engine, NOW) == []
     assert everything(ledger) == before
 
 
@@ -100,9 +110,9 @@ def test_a_month_is_over_so_many_days_after_its_end(ledger: Connection, engine: 
     """March ends with April 1st, 0:00. With 30 days it is over from May 1st, 0:00 on."""
     keep(ledger, 30)
     record(ledger, then(MARCH))
-    apply_retention(engine, datetime(2026, 4, 30, 23, 59, tzinfo=UTC))
+    run(engine, datetime(2026, 4, 30, 23, 59, tzinfo=UTC))
     assert count(ledger, "exchanges") == 1
-    apply_retention(engine, datetime(2026, 5, 1, tzinfo=UTC))
+    run(engine, datetime(2026, 5, 1, tzinfo=UTC))
     assert count(ledger, "exchanges") == 0
 
 
@@ -121,7 +131,7 @@ def test_a_month_that_nobody_keeps_is_dropped_and_counted(ledger: Connection, en
     keep(ledger, 30)
     record(ledger, then(MARCH), then(MARCH), then(APRIL, policy="other"))
     as_if_recorded_then(ledger)
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     for table in ("exchanges", "trajectories", "reward_events"):
         assert not has(ledger, f"{table}_2026_03")
         assert not has(ledger, f"{table}_2026_09")  # empty, and over
@@ -134,7 +144,7 @@ def test_a_month_that_nobody_keeps_is_dropped_and_counted(ledger: Connection, en
         ("2026-04-01", "groups", "default", "other", 1),
         ("2026-04-01", "trajectories", "default", "other", 1),
     ]
-    assert apply_retention(engine, NOW) == []
+    assert run(engine, NOW) == []
     assert everything(ledger) == [[]] * 5
 
 
@@ -145,7 +155,7 @@ def test_where_others_keep_theirs_rows_go_in_bounded_batches(
     keep(ledger, 30)
     record(ledger, *[then(MARCH) for _ in range(10)], *[then(MARCH, project="acme") for _ in range(2)])
     as_if_recorded_then(ledger)
-    gone = apply_retention(engine, NOW)
+    gone = run(engine, NOW)
     assert [(one.table, one.num_rows, one.is_dropped) for one in gone if one.num_rows] == [
         ("exchanges", 10, False),
         ("trajectories", 10, False),
@@ -158,7 +168,7 @@ def test_where_others_keep_theirs_rows_go_in_bounded_batches(
         ("trajectories", "default", "default", 10),
     ]
     keep(ledger, 1, project="acme")
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     assert not has(ledger, "exchanges_2026_03")
 
 
@@ -171,7 +181,7 @@ def test_a_run_that_is_broken_off_leaves_every_turn_whole(
     record(ledger, *turns, then(MARCH, project="acme"))
     keep(ledger, 30)
     for left in (5, 3, 1):
-        apply_retention(engine, NOW, seconds=0)
+        run(engine, NOW, seconds=0)
         assert (
             count(ledger, "exchanges WHERE project_id = (SELECT id FROM projects WHERE name = 'default')")
             == left
@@ -179,7 +189,7 @@ def test_a_run_that_is_broken_off_leaves_every_turn_whole(
         with ledger.begin():
             broken = "SELECT FROM exchanges AS e WHERE parent_exchange_id IS NOT NULL AND NOT EXISTS (SELECT FROM exchanges AS p WHERE p.id = e.parent_exchange_id)"
             assert rows(ledger, broken) == []
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     assert count(ledger, "exchanges") == 1
 
 
@@ -193,15 +203,15 @@ def test_a_conversation_that_goes_on_keeps_its_trajectory_name_and_rewards(
     record(ledger, first, replace(second, call_id=then(datetime(2026, 10, 5, tzinfo=UTC)).call_id))
     with ledger.begin():
         post_reward(ledger, "default", RewardPost("talk", value=1.0))
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     assert not has(ledger, "exchanges_2026_03")
     with ledger.begin():
         assert rows(ledger, "SELECT external_id, num_exchanges, reward FROM v1.trajectories") == [
             ("talk", 1, 1.0)
         ]
         assert rows(ledger, "SELECT num_shared_tokens, cardinality(prompt_ids) FROM exchanges") == [(0, 24)]
-    apply_retention(engine, datetime(2027, 1, 31, tzinfo=UTC))
-    apply_retention(engine, datetime(2027, 2, 28, tzinfo=UTC))
+    run(engine, datetime(2027, 1, 31, tzinfo=UTC))
+    run(engine, datetime(2027, 2, 28, tzinfo=UTC))
     assert [count(ledger, table) for table in ("exchanges", "trajectories", "trajectory_names", "reward_events")] == [0] * 4  # fmt: skip
 
 
@@ -217,7 +227,7 @@ def test_a_turn_of_a_policy_that_keeps_its_rows_keeps_those_before_it(
         replace(first, call_id=then(MARCH).call_id),
         replace(second, call_id=then(MARCH + timedelta(days=1)).call_id, policy="other"),
     )
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     assert count(ledger, "exchanges") == 2
 
 
@@ -228,7 +238,7 @@ def test_what_a_step_learned_from_stays_in_lineage(ledger: Connection, engine: E
     train(ledger, "published")
     lineage = rows(ledger, "SELECT * FROM v1.lineage ORDER BY exchange_id")
     ledger.rollback()
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     assert count(ledger, "exchanges") == 0
     assert len(lineage) == 2
     assert rows(ledger, "SELECT * FROM v1.lineage ORDER BY exchange_id") == lineage
@@ -243,11 +253,11 @@ def test_samples_of_an_active_step_are_kept_until_it_ends(
     record(ledger, then(MARCH, attribution=an_attribution(trajectory_id=then(MARCH).call_id, group_key="g")))
     record(ledger, then(MARCH, policy="other"))
     train(ledger, state)
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     assert count(ledger, "exchanges") == 1  # the other policy's went
     with ledger.begin():
         ledger.execute(text("UPDATE training_steps SET state = 'failed'"))
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     assert count(ledger, "exchanges") == 0
 
 
@@ -279,9 +289,7 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(ledger: Connection, en
     record(ledger, then(MARCH), then(MARCH), then(APRIL), then(APRIL, project="acme"))
     before = everything(ledger)
     ledger.rollback()
-    planned = [
-        (f"{one.month:%Y-%m}", one.table, one.num_rows, one.is_dropped) for one in plan_retention(engine, NOW)
-    ]
+    planned = [(f"{one.month:%Y-%m}", one.table, one.num_rows, one.is_dropped) for one in plan(engine)]
     assert planned == [
         ("2026-03", "exchanges", 2, True),
         ("2026-03", "trajectories", 2, True),
@@ -301,9 +309,9 @@ def test_a_table_in_use_postpones_what_it_holds(
     record(ledger, then(MARCH))
     with engine.connect() as analyst:
         analyst.execute(text("SELECT count(*) FROM exchanges"))
-        apply_retention(engine, NOW)
+        run(engine, NOW)
         assert has(ledger, "exchanges_2026_03")
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     assert not has(ledger, "exchanges_2026_03")
 
 
@@ -312,13 +320,13 @@ def test_a_late_replay_of_a_dropped_month_is_taken_and_goes_with_the_next_run(
 ) -> None:
     """A spool that nobody adopted for months: its rows are written, then retention is applied to them."""
     keep(ledger, 30)
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     record(
         ledger, then(MARCH, attribution=an_attribution(external_id="late", trajectory_id=then(MARCH).call_id))
     )
     assert count(ledger, "exchanges_default") == 1
     ensure_partitions(ledger, NOW)
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     assert [count(ledger, table) for table in ("exchanges", "trajectories", "trajectory_names")] == [0] * 3
 
 
@@ -345,9 +353,9 @@ def test_recording_goes_on_while_retention_runs(
 
     thread = threading.Thread(target=go_on)
     thread.start()
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     thread.join()
-    apply_retention(engine, NOW)
+    run(engine, NOW)
     assert failures == []
     orphans = "SELECT FROM exchanges AS e WHERE NOT EXISTS (SELECT FROM trajectories AS t WHERE t.id = e.trajectory_id)"
     with ledger.begin():
