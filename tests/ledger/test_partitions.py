@@ -1,5 +1,7 @@
+import re
 import threading
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -143,3 +145,24 @@ def test_partitions_are_lz4_compressed_where_the_server_can(connection: Connecti
         " AND attrelid::regclass::text LIKE 'exchanges%'"
     )
     assert connection.scalar(compressed) is can
+
+
+def test_the_arithmetic_of_ids_that_the_docs_show_is_right(connection: Connection) -> None:
+    """docs/sql.md: the time of an id, the first id of a time, and what was removed."""
+    page = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
+    section = page.split("## Partitions and retention")[1].split("\n## ")[0]
+    statements = [
+        part for block in re.findall(r"```sql\n(.*?)```", section, re.DOTALL) for part in block.split(";\n")
+    ]
+    time_of_id, first_id, removals = [part for part in statements if part.strip()]
+    assert str(connection.scalar(text(escaped(first_id)))) == "01a22ee6-b000-0000-0000-000000000000"
+    a_time = time_of_id.replace(
+        "v1.exchanges", "(VALUES (CAST('01a22ee6-b000-7000-8000-000000000000' AS uuid))) AS x (id)"
+    )
+    assert connection.scalar(text(escaped(a_time))) == datetime(2026, 12, 1, tzinfo=UTC)
+    assert connection.execute(text(removals)).all() == []
+
+
+def escaped(sql: str) -> str:
+    """A colon in a literal is no parameter."""
+    return sql.replace(":", r"\:")
