@@ -362,3 +362,17 @@ def test_recording_goes_on_while_retention_runs(
         assert rows(ledger, orphans) == []
         found = rows(ledger, "SELECT num_exchanges FROM v1.trajectories WHERE external_id LIKE 'talk %'")
     assert found == [(1,)] * 40
+
+
+def test_a_turn_that_is_on_its_way_keeps_its_trajectory(ledger: Connection, engine: Engine) -> None:
+    """I4: recorded, not yet committed, so nobody else can see it. Retention waits for it, or comes again."""
+    keep(ledger, 30)
+    begun = then(MARCH, attribution=an_attribution(external_id="talk", trajectory_id=then(MARCH).call_id))
+    record(ledger, begun, then(MARCH, project="acme"))
+    with engine.begin() as recorder:
+        record_calls(recorder, [a_call(external_id="talk")])
+        run(engine, NOW)
+    run(engine, NOW)
+    with ledger.begin():
+        assert rows(ledger, "SELECT num_exchanges FROM v1.trajectories WHERE external_id = 'talk'") == [(1,)]
+        assert rows(ledger, "SELECT count(*) FROM trajectory_names") == [(1,)]
