@@ -180,6 +180,7 @@ def test_a_run_that_is_broken_off_leaves_every_turn_whole(
     turns = [replace(turn, call_id=choice_id(then(MARCH + timedelta(hours=k)).call_id, 0)) for k, turn in enumerate(conversation(7))]  # fmt: skip
     record(ledger, *turns, then(MARCH, project="acme"))
     keep(ledger, 30)
+    run(engine, datetime(2026, 4, 1, tzinfo=UTC))  # the empty months before
     for left in (5, 3, 1):
         run(engine, NOW, seconds=0)
         assert (
@@ -364,9 +365,14 @@ def test_recording_goes_on_while_retention_runs(
     assert found == [(1,)] * 40
 
 
-def test_a_turn_that_is_on_its_way_keeps_its_trajectory(ledger: Connection, engine: Engine) -> None:
+def test_a_turn_that_is_on_its_way_keeps_its_trajectory(
+    ledger: Connection, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """I4: recorded, not yet committed, so nobody else can see it. Retention waits for it, or comes again."""
+    monkeypatch.setattr(removal, "LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(upkeep, "_PAUSE_SECONDS", 0.01)
     keep(ledger, 30)
+    run(engine, datetime(2026, 4, 1, tzinfo=UTC))
     begun = then(MARCH, attribution=an_attribution(external_id="talk", trajectory_id=then(MARCH).call_id))
     record(ledger, begun, then(MARCH, project="acme"))
     with engine.begin() as recorder:
