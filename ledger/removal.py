@@ -44,7 +44,9 @@ _REWARD_EVENTS = """
 GOING = {"exchanges": _EXCHANGES, "trajectories": _TRAJECTORIES, "reward_events": _REWARD_EVENTS}
 # Whether somebody keeps a row of {part}: what a partition has to be asked before it is dropped, by way of its indexes.
 _KEPT = "EXISTS (SELECT FROM {part} AS x WHERE x.policy_id = ANY (CAST(:kept AS uuid[])))"
-_ANY_OVER = "SELECT EXISTS (SELECT FROM {part} WHERE policy_id = ANY (CAST(:over AS uuid[])))"
+_OF_POLICIES = "policy_id = ANY (CAST(:over AS uuid[]))"
+_OF_PROJECTS = "project_id = ANY (CAST(:projects AS uuid[]))"
+_PAGE = "SELECT id FROM {part} WHERE id < :before AND {owned} ORDER BY id DESC LIMIT :limit"
 _LATER = f"""
     EXISTS (SELECT FROM exchanges AS e WHERE e.trajectory_id >= :lower AND e.trajectory_id < :upper AND {_STAYING})
 """
@@ -156,24 +158,20 @@ def drop(connection: Connection, month: Month, table: str, values: dict[str, Any
 def delete_batch(
     connection: Connection, month: Month, table: str, before: UUID, values: dict[str, Any]
 ) -> tuple[int, UUID | None]:
-    """How many rows below `before` went, and below which to go on; None at the end."""
+    """Of the next 1,000 rows below `before`, those that may go: how many, and where to go on; None at the end."""
     part = partition_name(table, month.start)
-    if table != "reward_events" and not connection.scalar(text(_ANY_OVER.format(part=part)), values):
-        return 0, None
-    policy = "CAST(NULL AS uuid)" if table == "reward_events" else "x.policy_id"
+    is_event = table == "reward_events"
+    page = _PAGE.format(part=part, owned=_OF_PROJECTS if is_event else _OF_POLICIES)
+    ids = list(connection.scalars(text(page), {**values, "before": before, "limit": MAX_BATCH}))
     query = text(f"""
-        WITH page AS (
-            SELECT x.id FROM {part} AS x WHERE x.id < :before AND {GOING[table].format(part=part)}
-            ORDER BY x.id DESC LIMIT {MAX_BATCH}
-        ), gone AS (
-            DELETE FROM {part} AS x USING page WHERE x.id = page.id
-            RETURNING x.project_id, {policy} AS policy_id, x.id
+        WITH gone AS (
+            DELETE FROM {part} AS x WHERE x.id = ANY (CAST(:ids AS uuid[])) AND {GOING[table].format(part=part)}
+            RETURNING x.project_id, {"CAST(NULL AS uuid)" if is_event else "x.policy_id"} AS policy_id
         )
-        SELECT project_id, policy_id, count(*), (array_agg(id ORDER BY id))[1] FROM gone GROUP BY 1, 2
+        SELECT project_id, policy_id, count(*) FROM gone GROUP BY 1, 2
     """)  # noqa: S608
-    rows = connection.execute(query, {**values, "before": before}).all()
-    num_rows = _record(connection, month, table, [row[:3] for row in rows])
-    return num_rows, min(row[3] for row in rows) if num_rows == MAX_BATCH else None
+    counts = connection.execute(query, {**values, "ids": ids}).all() if ids else []
+    return _record(connection, month, table, counts), ids[-1] if len(ids) == MAX_BATCH else None
 
 
 def count_going(connection: Connection, month: Month, table: str) -> tuple[int, bool]:
