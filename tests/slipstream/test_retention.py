@@ -13,7 +13,7 @@ from ledger.policies import ensure_policy
 from ledger.recording import record_calls
 from slipstream.cli import app
 from slipstream.errors import UsageError
-from tests.ledger.test_retention import then
+from tests.ledger.retained import then
 
 
 @pytest.fixture

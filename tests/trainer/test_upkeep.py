@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from ledger.policies import ensure_policy
 from ledger.recording import record_calls
 from ledger.retention import set_retention
-from tests.ledger.test_retention import then
+from tests.ledger.retained import then
 from trainer.celery_app import PARTITIONS, RETENTION, create_celery
 from trainer.ticker import Ticker
 from trainer.worker import register_tasks
