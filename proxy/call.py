@@ -151,7 +151,7 @@ class Call:
     def _hand_over(self, flow: EventFlow, chunk: bytes) -> bool:
         """From connection to connection, as long as the client takes it at once: no task is woken for a token."""
         if body := self._seen(flow, chunk):
-            self._client.write_chunk(body)
+            self._client.write_part(body)
         return self._client.is_writable and not flow.is_over
 
     def _seen(self, flow: EventFlow, chunk: bytes) -> bytes:
