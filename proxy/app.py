@@ -25,6 +25,7 @@ from proxy.parts import Parts
 from proxy.paths import UNGUARDED, Place, place_of
 from proxy.process import rest_garbage_collection, running_parts
 from proxy.settings import ProxySettings
+from proxy.start import stopped_by_signals
 from proxy.surface.answer import ENDPOINTS, answer
 from proxy.surface.endpoint import Endpoint
 
@@ -113,7 +114,8 @@ class Application:
         await receive()
         async with AsyncExitStack() as stack:
             try:
-                running = await stack.enter_async_context(running_parts(self._settings))
+                with stopped_by_signals():
+                    running = await stack.enter_async_context(running_parts(self._settings))
             except Exception as error:  # noqa: BLE001 - the server prints the sentence and stops
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
