@@ -3,7 +3,8 @@
 The data plane is answered by hand-written ASGI; everything else by FastAPI. No middleware stands before either.
 """
 
-from contextlib import AsyncExitStack
+import asyncio
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import structlog
@@ -17,7 +18,7 @@ from ledger.vocabulary import Scope
 from proxy.access.caller import Caller
 from proxy.access.keys import refuse_key_in_url
 from proxy.body import ClientGoneError, check_host, read_headers, usable_request_id
-from proxy.errors import ProxyError, openai_envelope
+from proxy.errors import ProxyError, ShuttingDownError, openai_envelope
 from proxy.json_reply import send_error
 from proxy.management.options import send_allowed
 from proxy.management.routes import unknown_route
@@ -71,6 +72,10 @@ class Application:
             await self._route(scope, receive, send, place, endpoint)
         except ClientGoneError:
             pass
+        except asyncio.CancelledError:  # by nobody but a server that shuts down and waits no longer
+            log.warning("request_cut_off", path=place.route)
+            with suppress(RuntimeError, asyncio.CancelledError):  # its reply began, or the time is over
+                await send_error(send, ShuttingDownError(retry_after=1), [_request_id_of(scope)], envelope)
         except ProxyError as error:
             await send_error(send, error, [_request_id_of(scope)], envelope)
         except Exception:

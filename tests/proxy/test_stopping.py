@@ -1,17 +1,23 @@
 """SIGTERM: heeded while the start waits, and calls that outlast the shutdown's limit are told so."""
 
+import json
 import select
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
+from sqlalchemy import Engine
 
-from tests.proxy.running import free_port, settings_for, start_process
+from tests.fakes.vllm import FakeVllm
+from tests.proxy.running import eventually, free_port, proxy_process, settings_for, start_process
+from tests.proxy.test_connection import HEAD, connected, read_all
 
 NOWHERE = "http://127.0.0.1:1"
 STOPPED = "told to stop before it had started"
@@ -61,3 +67,38 @@ def test_a_start_whose_postgres_accepts_and_says_nothing_heeds_a_signal(tmp_path
             said = stopped(process, signal.SIGTERM)
     assert said.count(STOPPED) == 1
     assert "Traceback" not in said
+
+
+def test_calls_that_outlast_the_shutdowns_limit_are_told_so_and_recorded(
+    database_url: str, engine: Engine, vllm: FakeVllm, tmp_path: Path
+) -> None:
+    """I4: a stream, a whole answer, and a request whose body is still on its way."""
+    vllm.faults.event_seconds, vllm.faults.reply_seconds = 0.1, 30
+    settings = settings_for(database_url, vllm.url, tmp_path, shutdown_seconds=1)
+    with proxy_process(settings, engine) as (proxy, process), ThreadPoolExecutor() as threads:
+        body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2000}
+
+        def post(*, stream: bool) -> httpx.Response:
+            return httpx.post(f"{proxy.url}/v1/chat/completions", json={**body, "stream": stream}, timeout=30)
+
+        streamed, whole = threads.submit(post, stream=True), threads.submit(post, stream=False)
+        with connected(proxy) as uploading:
+            uploading.sendall(HEAD + b"Content-Length: 100\r\n\r\n{")
+            eventually(lambda: vllm.num_chunks_sent > 3 and len(vllm.chats()) == 2)
+            process.send_signal(signal.SIGTERM)
+            _, output = process.communicate(timeout=20)
+            cut = read_all(uploading)
+    assert streamed.result().status_code == 200
+    *events, last, end = streamed.result().text.split("\n\n")
+    assert (json.loads(last.removeprefix("data: "))["error"]["code"], end) == ("shutting_down", "")
+    assert "[DONE]" not in streamed.result().text
+    assert whole.result().json()["error"]["code"] == "shutting_down"
+    assert (whole.result().status_code, whole.result().headers["retry-after"]) == (503, "1")
+    assert cut.startswith(b"HTTP/1.1 503 ")
+    assert b'"shutting_down"' in cut
+    assert b"Traceback" not in output
+    assert b"ASGI" not in output
+    rows = {row.is_streamed: row for row in proxy.exchanges(2)}
+    assert {row.status for row in rows.values()} == {"cancelled"}
+    assert [rows[k].http_status for k in (True, False)] == [200, None]
+    assert len(rows[True].completion_ids) == len(events) - 1  # without the role
