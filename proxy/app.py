@@ -1,16 +1,15 @@
 """The ASGI application: its parts are built once, here, and every call goes one of two ways.
 
-The data plane is answered by hand-written ASGI; everything else by FastAPI. No middleware stands before either.
+The data plane is answered by hand-written ASGI; everything else by FastAPI. No middleware stands before either, unless
+browsers of other origins may call.
 """
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
-from typing import Any
 
 import structlog
 from fastapi import FastAPI
 from starlette import types
-from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Send
 
 from ledger.identifiers import new_call_id
@@ -18,6 +17,7 @@ from ledger.vocabulary import Scope
 from proxy.access.caller import Caller
 from proxy.access.keys import refuse_key_in_url
 from proxy.body import ClientGoneError, check_host, read_headers, usable_request_id
+from proxy.cross_origin import answering_origins
 from proxy.errors import ProxyError, ShuttingDownError, openai_envelope
 from proxy.json_reply import send_error
 from proxy.management.options import send_allowed
@@ -34,20 +34,7 @@ log = structlog.get_logger()
 
 
 def create_app(settings: ProxySettings) -> ASGIApp:
-    """Browsers of other origins are answered only if the operator names them."""
-    app = Application(settings)
-    return CORSMiddleware(app, **cors_options(settings)) if settings.cors_origins else app
-
-
-def cors_options(settings: ProxySettings) -> dict[str, Any]:
-    origins = [origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()]
-    return {
-        "allow_origins": origins,
-        "allow_methods": ["GET", "POST", "DELETE"],
-        "allow_headers": ["*"],
-        "expose_headers": ["x-trajectory-id", "x-request-id", "x-model-version", "x-captured", "retry-after"],
-        "max_age": 3600,
-    }
+    return answering_origins(Application(settings), settings)
 
 
 class Application:
