@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.fakes.vllm import FakeVllm
+from tests.proxy.raw_connection import connected, read_all
 from tests.proxy.running import RunningProxy
-from tests.proxy.test_connection import connected, read_all
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 20, "seed": 1}
 

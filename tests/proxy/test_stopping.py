@@ -5,6 +5,7 @@ import select
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +17,19 @@ import pytest
 from sqlalchemy import Engine
 
 from tests.fakes.vllm import FakeVllm
-from tests.proxy.running import eventually, free_port, proxy_process, settings_for, start_process
-from tests.proxy.test_connection import HEAD, connected, read_all
+from tests.proxy.raw_connection import HEAD, connected, read_all
+from tests.proxy.running import (
+    eventually,
+    free_port,
+    proxy_process,
+    running_proxy,
+    settings_for,
+    start_process,
+)
 
 NOWHERE = "http://127.0.0.1:1"
 STOPPED = "told to stop before it had started"
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True, "max_tokens": 20}
 
 
 @contextmanager
@@ -76,10 +85,10 @@ def test_calls_that_outlast_the_shutdowns_limit_are_told_so_and_recorded(
     vllm.faults.event_seconds, vllm.faults.reply_seconds = 0.1, 30
     settings = settings_for(database_url, vllm.url, tmp_path, shutdown_seconds=1)
     with proxy_process(settings, engine) as (proxy, process), ThreadPoolExecutor() as threads:
-        body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2000}
 
         def post(*, stream: bool) -> httpx.Response:
-            return httpx.post(f"{proxy.url}/v1/chat/completions", json={**body, "stream": stream}, timeout=30)
+            body = {**BODY, "stream": stream, "max_tokens": 2000}
+            return httpx.post(f"{proxy.url}/v1/chat/completions", json=body, timeout=30)
 
         streamed, whole = threads.submit(post, stream=True), threads.submit(post, stream=False)
         with connected(proxy) as uploading:
@@ -102,3 +111,23 @@ def test_calls_that_outlast_the_shutdowns_limit_are_told_so_and_recorded(
     assert {row.status for row in rows.values()} == {"cancelled"}
     assert [rows[k].http_status for k in (True, False)] == [200, None]
     assert len(rows[True].completion_ids) == len(events) - 1  # without the role
+
+
+def test_a_stream_open_during_shutdown_ends_normally_and_is_recorded(
+    database_url: str, engine: Engine, vllm: FakeVllm, tmp_path: Path
+) -> None:
+    """B053: its row is written before the process is gone."""
+    vllm.faults.event_seconds = 0.1
+    answers: list[str] = []
+    with running_proxy(settings_for(database_url, vllm.url, tmp_path), engine) as proxy:
+        reading = threading.Thread(
+            target=lambda: answers.append(
+                httpx.post(f"{proxy.url}/v1/chat/completions", json=BODY, timeout=30).text
+            )
+        )
+        reading.start()
+        eventually(lambda: vllm.num_chunks_sent > 3)
+    reading.join(10)
+    assert answers[0].endswith("data: [DONE]\n\n")
+    assert [row.status for row in proxy.rows()] == ["completed"]
+    assert not list((tmp_path / "spool").rglob("*.seg*"))
