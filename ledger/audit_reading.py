@@ -30,12 +30,16 @@ _NOW = text("SELECT now()")
 _ROWS = text(
     "SELECT count(DISTINCT left(CAST(id AS text), 32)) FROM exchanges WHERE id >= :first AND id < :last"
 )
-_PARTITION = text("SELECT to_regclass(:name) IS NOT NULL")
+# What retention removed is no loss; it goes by months, so the hours of such a month are not judged.
+_IS_WHOLE = text("""
+    SELECT to_regclass(:name) IS NOT NULL
+        AND NOT EXISTS (SELECT FROM removals WHERE table_name = 'exchanges' AND month = CAST(:month AS date))
+""")
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Of one hour: calls that were committed, and calls that have rows. None: retention dropped that month."""
+    """Of one hour: calls that were committed, and calls that have rows. None: retention was at work in that month."""
 
     hour: int
     num_committed: int
@@ -114,9 +118,10 @@ def _rows(connection: Connection, hours: Iterable[Hour]) -> Iterable[Rows]:
         committed[hour.hour] += len(hour.committed)
     for number in sorted(committed):
         moment = moment_of(number)
-        name = partition_name("exchanges", month_start(moment))
+        month = month_start(moment)
+        where = {"name": partition_name("exchanges", month), "month": month.date()}
         num_rows = None
-        if connection.execute(_PARTITION, {"name": name}).scalar_one():
+        if connection.execute(_IS_WHOLE, where).scalar_one():
             bounds = {"first": first_id_at(moment), "last": first_id_at(moment_of(number + 1))}
             num_rows = connection.execute(_ROWS, bounds).scalar_one()
         yield Rows(number, committed[number], num_rows)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError
@@ -75,6 +76,16 @@ def sync_engine(url: str, *, pool_size: int = 5) -> Engine:
 
 def async_engine(url: str, *, pool_size: int = 5) -> AsyncEngine:
     return create_async_engine(database_address(url), **_options(pool_size))
+
+
+async def is_pooled(connection: psycopg.AsyncConnection[Any]) -> bool:
+    """Whether PgBouncer or its like stands between: the server process that answers is not the one we logged in to.
+
+    In transaction mode each transaction may meet another server session, so LISTEN and SET mean nothing there.
+    """
+    cursor = await connection.execute("SELECT pg_backend_pid()")
+    row = await cursor.fetchone()
+    return row is None or row[0] != connection.info.backend_pid
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from ledger.tables import policies, policy_versions, projects
 from ledger.vocabulary import DEFAULT_PROJECT, VersionState
 
 LIVE_CHANNEL = "slipstream_live"
+_NOT_OURS = ("created_at", "retention_days")
 _PROJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -108,7 +109,7 @@ def _named(project: str, name: str) -> ColumnElement[bool]:
 
 
 def _all() -> Select[tuple[object, ...]]:
-    columns = [column for column in policies.c if column.name != "created_at"]
+    columns = [column for column in policies.c if column.name not in _NOT_OURS]
     return select(*columns, projects.c.name.label("project")).join_from(policies, projects)
 
 

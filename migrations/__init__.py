@@ -3,17 +3,23 @@
 One starter at a time migrates, whoever else starts meanwhile waits and then finds nothing to do. The lock is held by a
 transaction of its own and polled for, so that it works behind PgBouncer and a waiter holds no snapshot that a
 concurrent index build would have to wait for.
+
+Invariant: no statement waits long for a table while traffic queues behind it. Each transaction of a migration gives up
+soon, lets through what waited, and is tried again; nothing here sets what outlives its transaction.
 """
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
+import psycopg
+import structlog
 from alembic import command
 from alembic.config import Config
-from psycopg.errors import LockNotAvailable
-from sqlalchemy import Connection, Engine, create_engine, text
+from psycopg.errors import DeadlockDetected, LockNotAvailable
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
@@ -22,12 +28,20 @@ from ledger.errors import LedgerError
 from ledger.partitions import ensure_partitions
 from ledger.schema import is_sufficient, read_revision
 
-LOCK_TIMEOUT_SECONDS = 5  # on tables: a migration gives up rather than queue all traffic behind it
+LOCK_TIMEOUT_SECONDS = 1.0  # for so long calls may queue behind a migration that waits for a table
+ATTEMPTS = 20
+PAUSE_SECONDS = 2.0  # in which what queued goes first
 WAIT_SECONDS = 600  # for another starter's migration
 _TABLE_IN_USE = (
-    "a long transaction holds a table that the migration needs: end it (pg_stat_activity), then try again"
+    "a long transaction holds a table that the migration needs: end it (pg_stat_activity), then run `slipstream migrate` "
+    "again, which goes on where it stopped"
 )
 _TRY_LOCK = text("SELECT pg_try_advisory_xact_lock(hashtextextended('slipstream:migrate', 0))")
+_HAS_ROWS = text(
+    "SELECT EXISTS (SELECT FROM exchanges) OR EXISTS (SELECT FROM trajectories) OR EXISTS (SELECT FROM reward_events)"
+)
+
+log = structlog.get_logger()
 
 
 def migration_config(connection: Connection | None = None) -> Config:
@@ -38,31 +52,67 @@ def migration_config(connection: Connection | None = None) -> Config:
 
 
 def migrate(database_url: str, revision: str = "head") -> None:
-    """Bring the schema to `revision` and make this month's partitions. Safe to repeat and to run 20 at once."""
+    """Bring the schema to `revision` and make the partitions. Safe to repeat, to break off and to run 20 at once.
+
+    Raises LedgerError where another transaction holds a table all the time, or where `base` would drop rows.
+    """
     engine = create_engine(database_address(database_url), poolclass=NullPool, connect_args=connect_options())
     with translated_errors(), _only_migrator(engine), engine.connect() as connection:
-        connection.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'"))
-        connection.commit()
-        try:
-            _move(connection, revision)
-        except OperationalError as error:
-            if isinstance(error.orig, LockNotAvailable):
-                raise LedgerError(_TABLE_IN_USE) from error
+        event.listen(connection, "begin", _bound_waits)
+        for attempt in range(1, ATTEMPTS + 1):
+            if _is_moved(connection, revision):
+                return
+            log.warning("migration_postponed", attempt=attempt, pause_seconds=PAUSE_SECONDS)
+            time.sleep(PAUSE_SECONDS)
+    raise LedgerError(_TABLE_IN_USE)
+
+
+def _is_moved(connection: Connection, revision: str) -> bool:
+    """False where a table was in use: what was committed stays, the rest is tried again."""
+    try:
+        _move(connection, revision)
+    except OperationalError as error:
+        if not isinstance(error.orig, LockNotAvailable | DeadlockDetected):
             raise
+        connection.rollback()
+        return False
+    return True
+
+
+def _bound_waits(connection: Connection) -> None:
+    """LOCAL: behind PgBouncer, a server's session is handed to the next client as it is."""
+    driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+    if (
+        not driver.autocommit
+    ):  # an index that is built concurrently waits as long as it must: nobody waits for it
+        milliseconds = int(LOCK_TIMEOUT_SECONDS * 1000)
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {milliseconds}")
 
 
 def _move(connection: Connection, revision: str) -> None:
     current = read_revision(connection)
     connection.rollback()
-    is_newer = revision == "head" and is_sufficient(current)
-    if revision == "base" or (revision != "head" and current is not None and revision < current):
+    if _is_down(current, revision):
+        _refuse_to_drop_rows(connection, revision)
         command.downgrade(migration_config(connection), revision)
-    elif not is_newer:
+    elif revision != "head" or not is_sufficient(current):
         command.upgrade(migration_config(connection), revision)
     connection.commit()
     if revision != "base":
-        with connection.begin():
-            ensure_partitions(connection)
+        ensure_partitions(connection, max_moved=None)
+
+
+def _is_down(current: str | None, revision: str) -> bool:
+    return revision == "base" or (revision != "head" and current is not None and revision < current)
+
+
+def _refuse_to_drop_rows(connection: Connection, revision: str) -> None:
+    """Nothing destroys data: below the first migration there is no table that could hold it."""
+    if revision == "base" and read_revision(connection) and connection.scalar(_HAS_ROWS):
+        raise LedgerError(
+            "the ledger holds rows, and this would drop them: drop the database yourself if you mean it"
+        )
+    connection.rollback()
 
 
 @contextmanager

@@ -1,15 +1,15 @@
 """The ASGI application: its parts are built once, here, and every call goes one of two ways.
 
-The data plane is answered by hand-written ASGI; everything else by FastAPI. No middleware stands before either.
+The data plane is answered by hand-written ASGI; everything else by FastAPI. No middleware stands before either, unless
+browsers of other origins may call.
 """
 
-from contextlib import AsyncExitStack
-from typing import Any
+import asyncio
+from contextlib import AsyncExitStack, suppress
 
 import structlog
 from fastapi import FastAPI
 from starlette import types
-from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Send
 
 from ledger.identifiers import new_call_id
@@ -17,7 +17,8 @@ from ledger.vocabulary import Scope
 from proxy.access.caller import Caller
 from proxy.access.keys import refuse_key_in_url
 from proxy.body import ClientGoneError, check_host, read_headers, usable_request_id
-from proxy.errors import ProxyError, openai_envelope
+from proxy.cross_origin import answering_origins
+from proxy.errors import ProxyError, ShuttingDownError, openai_envelope
 from proxy.json_reply import send_error
 from proxy.management.options import send_allowed
 from proxy.management.routes import unknown_route
@@ -25,6 +26,7 @@ from proxy.parts import Parts
 from proxy.paths import UNGUARDED, Place, place_of
 from proxy.process import rest_garbage_collection, running_parts
 from proxy.settings import ProxySettings
+from proxy.start import stopped_by_signals
 from proxy.surface.answer import ENDPOINTS, answer
 from proxy.surface.endpoint import Endpoint
 
@@ -32,20 +34,7 @@ log = structlog.get_logger()
 
 
 def create_app(settings: ProxySettings) -> ASGIApp:
-    """Browsers of other origins are answered only if the operator names them."""
-    app = Application(settings)
-    return CORSMiddleware(app, **cors_options(settings)) if settings.cors_origins else app
-
-
-def cors_options(settings: ProxySettings) -> dict[str, Any]:
-    origins = [origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()]
-    return {
-        "allow_origins": origins,
-        "allow_methods": ["GET", "POST", "DELETE"],
-        "allow_headers": ["*"],
-        "expose_headers": ["x-trajectory-id", "x-request-id", "x-model-version", "x-captured", "retry-after"],
-        "max_age": 3600,
-    }
+    return answering_origins(Application(settings), settings)
 
 
 class Application:
@@ -70,6 +59,10 @@ class Application:
             await self._route(scope, receive, send, place, endpoint)
         except ClientGoneError:
             pass
+        except asyncio.CancelledError:  # by nobody but a server that shuts down and waits no longer
+            log.warning("request_cut_off", path=place.route)
+            with suppress(RuntimeError, asyncio.CancelledError):  # its reply began, or the time is over
+                await send_error(send, ShuttingDownError(retry_after=1), [_request_id_of(scope)], envelope)
         except ProxyError as error:
             await send_error(send, error, [_request_id_of(scope)], envelope)
         except Exception:
@@ -113,7 +106,8 @@ class Application:
         await receive()
         async with AsyncExitStack() as stack:
             try:
-                running = await stack.enter_async_context(running_parts(self._settings))
+                with stopped_by_signals():
+                    running = await stack.enter_async_context(running_parts(self._settings))
             except Exception as error:  # noqa: BLE001 - the server prints the sentence and stops
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return

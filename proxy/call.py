@@ -5,17 +5,24 @@ Invariant (I4): the record is durable before the last byte leaves, and there is 
 
 import asyncio
 import json
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any
 
 import structlog
 from starlette.types import Scope, Send
 
+from ledger.errors import SpoolError
 from ledger.vocabulary import ExchangeStatus
 from proxy.call_log import CallLog
 from proxy.connection import Client, client_of
-from proxy.errors import CaptureRefusedError, ProxyError, UpstreamBrokenError, UpstreamTimeoutError
+from proxy.errors import (
+    CaptureRefusedError,
+    ProxyError,
+    ShuttingDownError,
+    UpstreamBrokenError,
+    UpstreamTimeoutError,
+)
 from proxy.json_reply import send_error, send_json
 from proxy.parts import Parts
 from proxy.reply.error import told_error
@@ -67,10 +74,21 @@ class Call:
                 await self._answer(send)
         except asyncio.CancelledError:
             if not client.is_gone:
-                raise  # the server shuts down
+                await self._cut_off(send)
         finally:
             self._parts.metrics.inflight.dec()
             self._log.end_at_hang_up(has_started=self._has_started)
+
+    async def _cut_off(self, send: Send) -> None:
+        """The server shuts down and waits no longer. Whoever reads is told so, if there is time for it; one that is slow
+        to read is not waited for.
+        """
+        log.warning("call_cut_off", call_id=str(self._log.record.call_id))
+        with suppress(asyncio.CancelledError, SpoolError):
+            if finishing := self._log.end_at_hang_up(has_started=self._has_started):
+                await asyncio.shield(finishing)
+            if self._client.is_writable:
+                await self._tell(ShuttingDownError(retry_after=1), send)
 
     async def _answer(self, send: Send) -> None:
         try:
@@ -151,7 +169,7 @@ class Call:
     def _hand_over(self, flow: EventFlow, chunk: bytes) -> bool:
         """From connection to connection, as long as the client takes it at once: no task is woken for a token."""
         if body := self._seen(flow, chunk):
-            self._client.write_chunk(body)
+            self._client.write_part(body)
         return self._client.is_writable and not flow.is_over
 
     def _seen(self, flow: EventFlow, chunk: bytes) -> bytes:
@@ -192,6 +210,9 @@ class Call:
             await self._log.end(ExchangeStatus.FAILED, error.status)
         except CaptureRefusedError as refusal:
             error = refusal
+        await self._tell(error, send)
+
+    async def _tell(self, error: ProxyError, send: Send) -> None:
         if self._has_started:
             await self._send(send, error.status, self._endpoint.error_event(error.object), is_last=True)
         else:

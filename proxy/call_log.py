@@ -86,13 +86,15 @@ class CallLog:
             self._go_uncaptured(error)
         await self._turn.told()  # a fast client's next turn may come to another process at once
 
-    def end_at_hang_up(self, *, has_started: bool) -> None:
-        """The client is gone, or the server shuts down. Everything produced and sent counts as delivered."""
+    def end_at_hang_up(self, *, has_started: bool) -> "asyncio.Future[None] | None":
+        """The client is gone, or the server shuts down. Everything produced and sent counts as delivered. Returns the
+        way to the disk, if it begins here.
+        """
         if self._is_ended:
-            return
+            return None
         is_read = has_started and self.capture.is_complete
         status = ExchangeStatus.COMPLETED if is_read else ExchangeStatus.CANCELLED
-        self._finish(status, 200 if has_started else None, is_delivered=is_read)
+        return self._finish(status, 200 if has_started else None, is_delivered=is_read)
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         record = self.record

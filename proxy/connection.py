@@ -15,11 +15,12 @@ _KEY = "slipstream.client"
 class Client:
     """One per connection, which carries one running call at a time."""
 
-    __slots__ = ("_running", "_transport", "is_gone", "is_slow")
+    __slots__ = ("_running", "_transport", "is_chunked", "is_gone", "is_slow")
 
     def __init__(self) -> None:
         self.is_gone = False
         self.is_slow = False  # it has not read what was written yet
+        self.is_chunked = True  # False: it knows no chunks
         self._running: asyncio.Task[object] | None = None
         self._transport: asyncio.Transport | None = None
 
@@ -30,10 +31,10 @@ class Client:
     def is_writable(self) -> bool:
         return not (self.is_slow or self.is_gone or self._transport is None)
 
-    def write_chunk(self, body: bytes) -> None:
-        """A part of a reply that goes out in chunks, and whose head is out."""
+    def write_part(self, body: bytes) -> None:
+        """A part of a stream whose head is out."""
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"%x\r\n%b\r\n" % (len(body), body))
+            self._transport.write(b"%x\r\n%b\r\n" % (len(body), body) if self.is_chunked else body)
 
     @contextmanager
     def cancelling_when_gone(self) -> Iterator[None]:

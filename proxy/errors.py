@@ -21,6 +21,7 @@ ProxyError                       (each carries the HTTP status it is answered wi
     ├── UpstreamBrokenError      502
     ├── UpstreamUnavailableError 503
     ├── LedgerUnavailableError   503
+    ├── ShuttingDownError        503
     └── UpstreamTimeoutError     504
 """
 
@@ -221,6 +222,13 @@ class LedgerUnavailableError(ServerError):
 
     status = 503
     code = "ledger_unavailable"
+
+
+class ShuttingDownError(ServerError):
+    """The proxy shuts down before this answer is complete; try again."""
+
+    status = 503
+    code = "shutting_down"
 
 
 class UpstreamTimeoutError(ServerError):

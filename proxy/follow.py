@@ -1,5 +1,5 @@
-"""Keeping what the proxy knows near Postgres: keys, policies, `live`. LISTEN tells at once, asking each second makes it
-certain; all is read only where something changed.
+"""Keeping what the proxy knows near Postgres: keys, policies, `live`. LISTEN tells at once (not behind PgBouncer),
+asking each second makes it certain; all is read only where something changed.
 
 Invariants: a revoked key is refused within a second, whatever else goes on (I8: a version that loads slowly delays
 nothing else). Postgres away changes nothing. A new version is served only once the replicas were told to load it.
@@ -7,6 +7,7 @@ nothing else). Postgres away changes nothing. A new version is served only once 
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -16,8 +17,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ledger.changes import state_of
-from ledger.database import check_database, connect_options, database_address, translated_errors
-from ledger.errors import DatabaseUnreachableError, LedgerError
+from ledger.database import (
+    check_database,
+    connect_options,
+    database_address,
+    is_pooled,
+    translated_errors,
+)
+from ledger.errors import DatabaseUnreachableError, LedgerError, SchemaBehindError
 from ledger.keys import KEYS_CHANNEL, KeyTable, read_keys
 from ledger.policies import LIVE_CHANNEL, Policy, ensure_policy, read_policies
 from proxy.access.keys import Keys
@@ -49,12 +56,15 @@ def look(connection: Connection, settings: ProxySettings) -> Seen:
 
 
 async def first_look(engine: AsyncEngine, settings: ProxySettings) -> Seen:
-    """With the default policy registered. Waits for Postgres, but not for ever. Raises LedgerError."""
+    """With the default policy registered. Waits for Postgres, and for `slipstream migrate` to have run, but not for ever.
+
+    Raises LedgerError.
+    """
     deadline = asyncio.get_running_loop().time() + settings.database_wait_seconds
     while True:
         try:
             return await _first_look(engine, settings)
-        except DatabaseUnreachableError as error:
+        except (DatabaseUnreachableError, SchemaBehindError) as error:
             if asyncio.get_running_loop().time() >= deadline:
                 raise
             log.warning("database_awaited", error=str(error))
@@ -112,8 +122,7 @@ class Follower:
         async with await psycopg.AsyncConnection.connect(
             address, autocommit=True, **connect_options()
         ) as connection:
-            for channel in (LIVE_CHANNEL, KEYS_CHANNEL):
-                await connection.execute(f"LISTEN {channel}".encode())
+            await self._listen(connection)
             seen: object = None
             while True:
                 if (state := await state_of(connection)) != seen:
@@ -123,6 +132,14 @@ class Follower:
                     self.take(self._policies)  # one that no replica could load is tried again
                 async for _ in connection.notifies(timeout=self._settings.watch_seconds, stop_after=1):
                     pass
+
+    async def _listen(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Behind PgBouncer another client's session would listen: there, asking each second is all there is."""
+        if await is_pooled(connection):
+            log.info("notices_polled", every_seconds=self._settings.watch_seconds)
+            return
+        for channel in (LIVE_CHANNEL, KEYS_CHANNEL):
+            await connection.execute(f"LISTEN {channel}".encode())
 
     async def refresh(self) -> None:
         """Keys count at once; a new live version as soon as it is loaded."""

@@ -22,6 +22,7 @@ from proxy.management.nudge import Nudge
 from proxy.management.routes import create_management
 from proxy.metrics import Metrics
 from proxy.open_bodies import OpenBodies
+from proxy.partitions import keep_partitions
 from proxy.parts import Parts
 from proxy.recorder import Recorder
 from proxy.settings import ProxySettings
@@ -76,6 +77,7 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         works: list[Callable[[], Awaitable[None]]] = [
             partial(replicas.watch, settings.watch_seconds),
             follower.run,
+            partial(keep_partitions, engine),
         ]
         for work in [*works, valkey.run] if valkey else works:
             stack.push_async_callback(_cancelled, asyncio.create_task(_kept_running(work)))

@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from proxy.connection import Client
 from proxy.errors import HeadersTooLargeError, InvalidRequestError, ProxyError
+from proxy.plain_reply import CHUNKS_SINCE, PlainReply
 from proxy.settings import ProxySettings
 
 _LINGER_SECONDS = 1.0
@@ -70,6 +71,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._num_framing_bytes = 0
         self._stop_timer()
         super().on_headers_complete()
+        if self.scope["http_version"] < CHUNKS_SINCE:
+            self.cycle.send = PlainReply(self.cycle, self.caller).send  # type: ignore[method-assign]
 
     def on_body(self, body: bytes) -> None:
         self._num_framing_bytes = 0

@@ -10,10 +10,12 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from ledger.errors import LedgerError
+from ledger.logs import configure_logs
 from ledger.settings import explain
 from slipstream.commands import act, diagnose, look, process, stack
 from slipstream.commands.audit import audit
 from slipstream.commands.keys import keys
+from slipstream.commands.retention import retention
 from slipstream.errors import ChildFailedError, SlipstreamError
 
 PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -32,6 +34,7 @@ app.command()(look.status)
 app.command()(look.versions)
 app.command()(audit)
 app.add_typer(keys, name="keys")
+app.add_typer(retention, name="retention")
 app.command()(act.reward)
 app.command()(act.train)
 app.command(context_settings=PASS_THROUGH)(look.psql)
@@ -44,6 +47,7 @@ app.command()(process.migrate)
 
 
 def main() -> None:
+    configure_logs("command", "WARNING")  # stdout is what a command answers
     try:
         app()
     except ValidationError as error:

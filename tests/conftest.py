@@ -2,7 +2,8 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,6 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 
 from ledger.database import database_address, sync_engine
 from migrations import migrate
+from tests.pgbouncer import pooled_url, running_pgbouncer
 from tests.servers import running_postgres, running_valkey
 
 
@@ -69,19 +71,39 @@ def template_url(administrator: Connection) -> Iterator[str]:
     drop_database(administrator, url)
 
 
+@pytest.fixture(scope="session")
+def pgbouncer_port(postgres_url: str) -> Iterator[int]:
+    """A PgBouncer in transaction mode before the tests' Postgres. Skips where it is not installed."""
+    with (
+        tempfile.TemporaryDirectory(prefix="slb-", dir="/tmp") as directory,
+        running_pgbouncer(Path(directory), postgres_url) as port,
+    ):
+        yield port
+
+
 @pytest.fixture
-def empty_database_url(administrator: Connection) -> Iterator[str]:
+def through(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """How tests reach a database: as it is, or all of them through PgBouncer (TEST_PGBOUNCER=1)."""
+    if not os.environ.get("TEST_PGBOUNCER"):
+        return str
+    return partial(pooled_url, port=request.getfixturevalue("pgbouncer_port"))
+
+
+@pytest.fixture
+def empty_database_url(administrator: Connection, through: Callable[[str], str]) -> Iterator[str]:
     """A new database without our schema."""
     url = new_database(administrator)
-    yield url
+    yield through(url)
     drop_database(administrator, url)
 
 
 @pytest.fixture
-def database_url(administrator: Connection, template_url: str) -> Iterator[str]:
+def database_url(
+    administrator: Connection, template_url: str, through: Callable[[str], str]
+) -> Iterator[str]:
     """A new database with our schema, cloned from the migrated template."""
     url = new_database(administrator, str(database_address(template_url).database))
-    yield url
+    yield through(url)
     drop_database(administrator, url)
 
 

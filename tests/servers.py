@@ -34,7 +34,7 @@ def _die_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
 
 
-def _postgres_user(directory: Path) -> str | None:
+def postgres_user(directory: Path) -> str | None:
     """Postgres refuses to run as root, so root runs it as a user of its own."""
     if os.geteuid() != 0:
         return None
@@ -48,11 +48,11 @@ def _postgres_user(directory: Path) -> str | None:
 
 
 @contextmanager
-def running_postgres(directory: Path) -> Iterator[str]:
+def running_postgres(directory: Path, programs: Path = POSTGRES_BIN_PATH) -> Iterator[str]:
     """A new server in `directory` (short: it holds the socket). Yields the URL of its `postgres` database."""
-    user, data = _postgres_user(directory), directory / "data"
+    user, data = postgres_user(directory), directory / "data"
     initdb = [
-        POSTGRES_BIN_PATH / "initdb",
+        programs / "initdb",
         "-D",
         data,
         "--auth=trust",
@@ -64,9 +64,9 @@ def running_postgres(directory: Path) -> Iterator[str]:
     subprocess.run(initdb, check=True, user=user, capture_output=True, cwd=directory)
     settings = ("fsync=off", "full_page_writes=off", "max_connections=200", "listen_addresses=")
     options = [part for setting in settings for part in ("-c", setting)]
-    server = [POSTGRES_BIN_PATH / "postgres", "-D", data, "-k", directory, *options]
+    server = [programs / "postgres", "-D", data, "-k", directory, *options]
     url = f"postgresql://postgres@/postgres?host={directory}"
-    with _child(server, directory, user, lambda: psycopg.connect(url, connect_timeout=1).close()):
+    with running_child(server, directory, user, lambda: psycopg.connect(url, connect_timeout=1).close()):
         yield url
 
 
@@ -79,7 +79,7 @@ def running_valkey(directory: Path) -> Iterator[str]:
         with valkey.Valkey(port=port) as client:
             client.ping()
 
-    with _child([*server, "--dir", str(directory)], directory, None, ping):
+    with running_child([*server, "--dir", str(directory)], directory, None, ping):
         yield f"redis://127.0.0.1:{port}/0"
 
 
@@ -91,7 +91,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def _child(
+def running_child(
     command: list[object], directory: Path, user: str | None, is_ready: Callable[[], None]
 ) -> Iterator[None]:
     log = directory / "log"

@@ -18,9 +18,10 @@ from ledger.database import check_database, sync_engine, translated_errors
 from ledger.logs import configure_logs
 from ledger.partitions import ensure_partitions
 from ledger.policies import ensure_policy
+from ledger.upkeep import apply_retention
 from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
 from trainer.beat import scheduler_with
-from trainer.celery_app import PARTITIONS, create_celery
+from trainer.celery_app import PARTITIONS, RETENTION, RETENTION_SECONDS, create_celery
 from trainer.settings import TrainerSettings
 from trainer.ticker import Ticker
 
@@ -35,8 +36,9 @@ def run_worker(settings: TrainerSettings) -> None:
     engine = sync_engine(settings.database_url)
     with translated_errors(), engine.begin() as connection:
         check_database(connection)
-        ensure_partitions(connection)
         ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
+    with engine.connect() as connection:
+        ensure_partitions(connection)
     be_polite(settings)
     ticker = make_ticker(settings, engine)
     app = create_celery(settings)
@@ -77,10 +79,20 @@ def register_tasks(app: Celery, ticker: Ticker, engine: Engine) -> None:
 
     @app.task(name=PARTITIONS)  # type: ignore[untyped-decorator]
     def run_partitions() -> None:
-        with engine.begin() as connection:
+        with engine.connect() as connection:
             made = ensure_partitions(connection)
         if made:
             logger.info("partitions_made", names=made)
+
+    @app.task(name=RETENTION)  # type: ignore[untyped-decorator]
+    def run_retention() -> None:
+        with engine.connect() as connection:
+            removed, postponed = apply_retention(connection, seconds=RETENTION_SECONDS)
+        for one in removed:
+            event = "partition_dropped" if one.is_dropped else "rows_removed"
+            logger.info(event, month=f"{one.month:%Y-%m}", table=one.table, num_rows=one.num_rows)
+        for left in postponed:
+            logger.warning("retention_postponed", month=f"{left.month:%Y-%m}", reason=left.reason)
 
 
 def worker_arguments(settings: TrainerSettings) -> list[str]:

@@ -9,6 +9,7 @@ from ledger.tables.capture import capture_hours, capture_processes
 from ledger.tables.exchanges import exchanges
 from ledger.tables.learning import step_samples, training_steps
 from ledger.tables.metadata import metadata
+from ledger.tables.removals import removals
 from ledger.tables.rewards import reward_events
 from ledger.tables.tenancy import api_keys, policies, policy_versions, projects
 from ledger.tables.traffic import groups, trajectories, trajectory_names
@@ -23,6 +24,7 @@ __all__ = [
     "policies",
     "policy_versions",
     "projects",
+    "removals",
     "reward_events",
     "step_samples",
     "training_steps",

@@ -26,6 +26,12 @@ projects = Table(
     Column("id", Uuid, primary_key=True, comment="UUIDv7 of the project."),
     Column("name", Text, nullable=False, unique=True, comment="Its name; `default` exists from the start."),
     created_at(),
+    Column(
+        "retention_days",
+        Integer,
+        comment="A month is removed so many days after its end; NULL = never.",
+    ),
+    CheckConstraint("retention_days >= 1", name="retention_days_positive"),
     comment="Tenants. Every trajectory, reward and key belongs to one.",
 )
 
@@ -71,7 +77,9 @@ policies = Table(
         "reward_max", Double, nullable=False, server_default=text("1"), comment="Largest reward accepted."
     ),
     created_at(),
+    Column("retention_days", Integer, comment="The same for this policy alone; NULL = as its project says."),
     UniqueConstraint("project_id", "name"),
+    CheckConstraint("retention_days >= 1", name="retention_days_positive"),
     CheckConstraint("live_version >= 0", name="live_version_not_negative"),
     CheckConstraint("reward_min < reward_max", name="reward_range_not_empty"),
     comment="Named learners: one base model and a line of versions.",

@@ -34,13 +34,21 @@ class Decoder:
         """Whether decode(b"") gives more."""
         return self._has_output or bool(self._tail and self._inner)
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the body may end here."""
-        return not self._has_input or bool(self._inner and self._inner.eof and not self._tail)
+    def finish(self) -> None:
+        """The body ends here. Raises MalformedError where it may not."""
+        if self._has_input and not (self._inner and self._inner.eof and not self._tail):
+            raise MalformedError("The model server's reply ends inside its compressed data.")
 
     def decode(self, data: bytes) -> bytes:
-        """Raises zlib.error."""
+        """Raises MalformedError."""
+        try:
+            return self._decode(data)
+        except zlib.error as error:
+            raise MalformedError(
+                "The model server's reply is not the gzip or deflate that it says."
+            ) from error
+
+    def _decode(self, data: bytes) -> bytes:
         data = self._tail + data
         self._has_input = self._has_input or bool(data)
         self._tail, self._has_output = b"", False
@@ -58,6 +66,12 @@ class Decoder:
         self._tail = self._inner.unconsumed_tail or self._inner.unused_data
         self._has_output = len(decoded) == MAX_DECODED
         return decoded
+
+
+def check_transfer(transfer_encoding: str) -> None:
+    """Raises MalformedError."""
+    if transfer_encoding.strip().lower() != "chunked":
+        raise MalformedError("The model server's reply has a Transfer-Encoding other than chunked.")
 
 
 def decoder_of(content_encoding: str) -> Decoder | None:

@@ -95,7 +95,7 @@ class _Attempts:
 
     async def _is_dying(self, replica: Replica) -> bool:
         """Whether its engine died: vLLM answers 500 to every call then, until it ends."""
-        await self._parts.replicas.check(replica)
+        await self._parts.replicas.check_anew(replica)
         return replica.state is ReplicaState.DOWN
 
     def _count_broken(self, error: Exception | None) -> None:

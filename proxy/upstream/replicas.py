@@ -36,6 +36,8 @@ class Replica:
         self.num_silent_checks = 0
         self.problem: str | None = "not seen yet"
         self.loading = asyncio.Lock()
+        self.checking = asyncio.Lock()  # for a call that failed
+        self.num_checks = 0  # of these, begun and not given up
 
 
 class Replicas:
@@ -86,6 +88,21 @@ class Replicas:
         for target in self._wanted:
             await self.load(replica, target)
         self._judge(replica)
+
+    async def check_anew(self, replica: Replica) -> None:
+        """As `check`, and never by one that began before: that would not know what the caller knows. Calls that fail while
+        one runs share the next, so that a storm of failures asks one question at a time.
+        """
+        number = replica.num_checks + 1
+        async with replica.checking:
+            if replica.num_checks >= number:
+                return
+            replica.num_checks = number
+            try:
+                await self.check(replica)
+            except BaseException:
+                replica.num_checks -= 1  # its caller is gone: the next in line asks
+                raise
 
     async def load(self, replica: Replica, target: Target) -> Loading:
         """Makes the replica hold the version. A failure is remembered in `problem`."""

@@ -5,10 +5,9 @@ the error that ended the reply, and an end that was not announced is never taken
 """
 
 import asyncio
-import zlib
 from collections.abc import Callable
 
-from proxy.upstream.decoding import Decoder, decoder_of
+from proxy.upstream.decoding import Decoder, check_transfer, decoder_of
 from proxy.upstream.errors import BrokenError, MalformedError, UpstreamError
 from proxy.upstream.wire import Wire
 
@@ -118,9 +117,7 @@ class UpstreamReply:
             self._wire.linger(linger_seconds)
             return
         self._wire.abort()
-        self.break_off(
-            BrokenError("The reply was given up before its end.", has_begun=True, was_reused=False)
-        )
+        self.break_off(BrokenError("The reader gave the reply up.", has_begun=True, was_reused=False))
 
     # For the connection
 
@@ -208,23 +205,18 @@ class UpstreamReply:
     def _read_head(self) -> None:
         headers = self.headers
         self.content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        transfer = headers.get("transfer-encoding", "chunked").strip().lower()
-        if transfer != "chunked":
-            self.error = MalformedError(
-                "The model server's reply has a Transfer-Encoding other than chunked."
-            )
-            return
-        if self.is_head_only or self.status in {_NO_CONTENT, _NOT_MODIFIED}:
-            self.has_head = True
-            self._complete()
-            return
+        has_body = not (self.is_head_only or self.status in {_NO_CONTENT, _NOT_MODIFIED})
         try:
-            self._decoder = decoder_of(headers.get("content-encoding", ""))
+            check_transfer(headers.get("transfer-encoding", "chunked"))
+            self._decoder = decoder_of(headers.get("content-encoding", "")) if has_body else None
         except MalformedError as error:
             self.error = error
             return
-        self.is_until_close = "content-length" not in headers and "transfer-encoding" not in headers
         self.has_head = True
+        if has_body:
+            self.is_until_close = "content-length" not in headers and "transfer-encoding" not in headers
+        else:
+            self._complete()
 
     def _complete(self) -> None:
         assert self._wire is not None
@@ -240,14 +232,17 @@ class UpstreamReply:
     def _decoded(self, decoder: Decoder, data: bytes) -> bytes:
         try:
             return decoder.decode(data)
-        except zlib.error:
-            self._give_up(MalformedError("The model server's reply is not the gzip or deflate that it says."))
+        except MalformedError as error:
+            self._give_up(error)
             return b""
 
     def _require_finished(self) -> None:
-        if self._decoder is not None and not self._decoder.is_finished:
-            self._give_up(MalformedError("The model server's reply ends inside its compressed data."))
-            raise self.error or MalformedError
+        try:
+            if self._decoder is not None:
+                self._decoder.finish()
+        except MalformedError as error:
+            self._give_up(error)
+            raise
 
     def _give_up(self, error: MalformedError) -> None:
         self.error, self._decoder = error, None

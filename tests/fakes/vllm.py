@@ -29,6 +29,7 @@ class Faults:
     event_seconds: float = 0.0  # between two stream events
     reply_seconds: float = 0.0  # before a whole reply
     is_unwell: bool = False  # /health answers 503
+    health_seconds: float = 0.0  # before /health answers
     answer_as: str | None = None  # `model` in replies
     refuse_loading: bool = False
     loading_seconds: float = 0.0  # before an adapter is loaded, or refused
@@ -124,6 +125,7 @@ class FakeVllm:
         return str(name)
 
     async def _health(self, _: web.Request) -> web.Response:
+        await asyncio.sleep(self.faults.health_seconds)
         return web.Response(status=503 if self.faults.is_unwell else 200)
 
     async def _version(self, _: web.Request) -> web.Response:

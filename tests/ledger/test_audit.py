@@ -18,10 +18,14 @@ from ledger.audit_reading import audit as audit_ledger
 from ledger.call_numbers import Spooled
 from ledger.capture import Report
 from ledger.number_set import NumberSet
+from ledger.policies import ensure_policy
+from ledger.recording import record_calls
 from ledger.recording_session import RecordingSession
 from ledger.records import CallRecord
 from ledger.rejected import rejected_paths, replay, set_aside
+from ledger.retention import set_retention
 from ledger.spool import Spool, adopt_orphans
+from ledger.upkeep import apply_retention
 from tests.ledger.calls import a_call, a_choice, a_policy
 from tests.ledger.test_spool import segments
 
@@ -180,6 +184,25 @@ def test_rows_deleted_by_hand_are_gone(capture: Capture) -> None:
     with capture.engine.begin() as connection:  # retention drops whole months, and that is no gap
         connection.execute(text(f"DROP TABLE exchanges_{datetime.now(UTC):%Y_%m}"))
     assert capture.audit().is_whole
+
+
+def test_rows_that_retention_removed_are_no_gap(capture: Capture) -> None:
+    """Another policy keeps its rows of the month, so the partition stays and rows went out of it."""
+    calls = capture.accept(2)
+    capture.end(calls)
+    capture.commit()
+    in_a_year = datetime.now(UTC) + timedelta(days=365)
+    with capture.engine.begin() as connection:
+        ensure_policy(connection, name="other", base_model="base")
+        record_calls(connection, [a_call(policy="other")])
+        set_retention(connection, "default", "default", 30)
+    with capture.engine.connect() as connection:
+        removed, _ = apply_retention(connection, in_a_year)
+    assert [
+        (one.num_rows, one.is_dropped) for one in removed if one.table == "exchanges" and one.num_rows
+    ] == [(2, False)]
+    found = capture.audit()
+    assert (found.num_lost, found.num_gone, found.is_whole) == (0, 0, True)
 
 
 def test_a_rejected_record_is_a_gap_until_it_is_replayed_and_lost_without_its_file(capture: Capture) -> None:

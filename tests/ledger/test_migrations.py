@@ -169,7 +169,8 @@ def test_a_table_in_use_stops_the_migration_with_a_remedy(
     connection: Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A migration must not queue all traffic behind a lock that it cannot get."""
-    monkeypatch.setattr("migrations.LOCK_TIMEOUT_SECONDS", 0.1)
+    for name, value in (("LOCK_TIMEOUT_SECONDS", 0.1), ("PAUSE_SECONDS", 0.1), ("ATTEMPTS", 3)):
+        monkeypatch.setattr(f"migrations.{name}", value)
     connection.execute(text("LOCK TABLE step_samples"))
     with pytest.raises(LedgerError, match="pg_stat_activity"):
         migrate(database_url, "base")

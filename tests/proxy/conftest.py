@@ -4,14 +4,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, settings
 from sqlalchemy import Connection, Engine
 
 from ledger.database import database_address, sync_engine
+from ledger.vocabulary import Scope
 from tests.conftest import drop_database, new_database
 from tests.fakes.vllm import FakeVllm, running_fake_vllm
+from tests.proxy.callers import make
 from tests.proxy.running import RunningProxy, running_proxy, settings_for
 
 settings.register_profile("shared cores", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -56,3 +59,27 @@ def shared_proxy(
             yield proxy
     engine.dispose()
     drop_database(administrator, url)
+
+
+@pytest.fixture
+def question() -> dict[str, Any]:
+    """The first message of a conversation that no other test has."""
+    return {"role": "user", "content": f"Hi, I am {uuid4().hex}."}  # the Valkey is shared by all tests
+
+
+@pytest.fixture
+def two(start_proxy: StartProxy, valkey_url: str, tmp_path: Path) -> tuple[RunningProxy, RunningProxy]:
+    """Proxies that share a Valkey and the ledger, and nothing else."""
+    a, b = (start_proxy(redis_url=valkey_url, spool=tmp_path / name) for name in "ab")
+    return a, b
+
+
+@pytest.fixture
+def admin_key(engine: Engine) -> str:
+    return make(engine, Scope.ADMIN)
+
+
+@pytest.fixture
+def closed(admin_key: str, proxy: RunningProxy) -> RunningProxy:
+    """A proxy that started with a key in the database."""
+    return proxy

@@ -122,6 +122,7 @@ def start_process(settings: ProxySettings, port: int) -> "subprocess.Popen[bytes
         "SLIPSTREAM_PORT": str(port),
         "SLIPSTREAM_WATCH_SECONDS": "0.1",
         "SLIPSTREAM_DATABASE_WAIT_SECONDS": str(settings.database_wait_seconds),
+        "SLIPSTREAM_SHUTDOWN_SECONDS": str(settings.shutdown_seconds),
     }
     if settings.redis_url is not None:
         environment["REDIS_URL"] = settings.redis_url.get_secret_value()

@@ -9,21 +9,8 @@ import pytest
 
 from tests.fakes.vllm import FakeVllm
 from tests.proxy.conftest import StartProxy
+from tests.proxy.raw_connection import HEAD, connected, read_all
 from tests.proxy.running import RunningProxy, eventually
-
-HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
-
-
-def connected(proxy: RunningProxy) -> socket.socket:
-    host, port = proxy.url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=10)
-
-
-def read_all(connection: socket.socket) -> bytes:
-    answer = b""
-    while chunk := connection.recv(65536):
-        answer += chunk
-    return answer
 
 
 @pytest.mark.parametrize("num_bytes", [150_000, 300_000, 1_000_000])

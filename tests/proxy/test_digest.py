@@ -8,13 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessage
-from openai.types.responses import Response
 
 from proxy.conversation.dialects import DIALECTS
-from proxy.conversation.digest import Conversation
+from tests.proxy.digests import MESSAGES, RESPONSES, ROOT, answered, asked
 
-CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
-ROOT = ("default", "None", "default", "")
 words = st.text(min_size=1, max_size=30)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | words,
@@ -25,14 +22,6 @@ arguments = st.dictionaries(words, values, max_size=3).map(
     lambda v: json.dumps(v, separators=(",", ":"))
 ) | st.sampled_from(["", "{", "not json", "[1,]"])
 calls = st.lists(st.tuples(words, words, arguments), max_size=3)
-
-
-def asked(body: dict[str, Any], path: str = CHAT, root: tuple[str, ...] = ROOT) -> Conversation:
-    return Conversation(root, DIALECTS[path].asked(body))
-
-
-def answered(body: dict[str, Any], response: dict[str, Any], path: str = CHAT) -> bytes:
-    return asked(body, path).answered(DIALECTS[path].answered(response))
 
 
 def a_response(text: str | None, tools: list[tuple[str, str, str]]) -> dict[str, Any]:
@@ -201,65 +190,3 @@ def test_whatever_stands_in_a_request_nothing_raises(value: Any) -> None:
             {"output": value},
         ):
             answered({}, response, path)
-
-
-def test_anthropic_blocks_are_found_again() -> None:
-    body = {"system": "Be brief.", "messages": [{"role": "user", "content": "Weather?"}]}
-    streamed = [
-        {"type": "thinking", "thinking": "hm", "signature": "s"},
-        {"type": "text", "text": "Let me see."},
-        {"type": "tool_use", "id": "t1", "name": "weather", "input": {}, "partial_json": '{"city": "Paris"}'},
-    ]
-    whole = [streamed[1], {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Paris"}}]
-    digest = answered(body, {"role": "assistant", "content": "…", "blocks": streamed}, MESSAGES)
-    assert digest == answered(body, {"role": "assistant", "content": "…", "blocks": whole}, MESSAGES)
-    cached = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
-    result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "18"}]}
-    following = {
-        "system": cached,
-        "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "Weather?"}]},
-            {"role": "assistant", "content": whole},
-            {"role": "user", "content": [result]},
-        ],
-    }
-    assert asked(following, MESSAGES).continues == digest
-    other = {**whole[1], "input": {"city": "Rome"}}
-    following["messages"][1] = {"role": "assistant", "content": [whole[0], other]}
-    assert asked(following, MESSAGES).continues != digest
-
-
-def test_items_of_responses_are_found_again() -> None:
-    body = {"instructions": "Be brief.", "input": "Weather?"}
-    message = {
-        "id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
-        "content": [{"type": "output_text", "text": "Let me see.", "annotations": [], "logprobs": []}],
-    }  # fmt: skip
-    call = {
-        "id": "fc_1",
-        "type": "function_call",
-        "call_id": "c1",
-        "name": "weather",
-        "arguments": '{"city":"Paris"}',
-    }
-    thought = {"id": "rs_1", "type": "reasoning", "summary": []}
-    output = [thought, message, call]
-    digest = answered(body, {"role": "assistant", "content": "…", "output": output}, RESPONSES)
-    known = Response.model_validate(
-        {
-            "id": "resp_1", "created_at": 1, "model": "m", "object": "response", "output": output,
-            "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
-        }
-    )  # fmt: skip
-    echo = [item.model_dump() for item in known.output]
-    plain = [{"role": "assistant", "content": "Let me see."}, {**call, "id": None, "status": None}]
-    for said in (echo, plain):
-        following = {
-            "instructions": "Be brief.",
-            "input": [
-                {"role": "user", "content": [{"type": "input_text", "text": "Weather?"}]},
-                *said,
-                {"type": "function_call_output", "call_id": "c1", "output": "18"},
-            ],
-        }
-        assert asked(following, RESPONSES).continues == digest

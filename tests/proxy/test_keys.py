@@ -5,18 +5,16 @@ import socket
 import time
 from typing import Any
 
-import httpx
 import pytest
 from sqlalchemy import Connection, Engine, text
 
 from ledger.database import database_address
-from ledger.errors import LedgerError
-from ledger.keys import create_key, new_key, revoke_key
+from ledger.keys import new_key, revoke_key
 from ledger.vocabulary import Scope
-from proxy.access.keys import is_loopback
-from proxy.process import running_parts
+from tests.proxy.callers import bearer, make
 from tests.proxy.conftest import StartProxy
-from tests.proxy.running import RunningProxy, eventually, free_port, settings_for, start_process
+from tests.proxy.refusals import error_of
+from tests.proxy.running import RunningProxy, eventually
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 PROTECTED = [
@@ -36,32 +34,6 @@ ODD_HOSTS = [
     "localhost:4000/#@attacker.example", "localhost/v1/models?", "localhost/health?", "localhost/health", "a@b", "a#b",
     "a?b", "a b", "localhost\\@evil", "//health", "localhost:4000/ready#", "127.0.0.1/metrics?x=",
 ]  # fmt: skip
-
-
-def make(engine: Engine, *scopes: Scope, project: str = "default", key: str | None = None) -> str:
-    with engine.begin() as connection:
-        return create_key(connection, scopes, project=project, key=key)[0]
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"}
-
-
-def error_of(response: httpx.Response) -> dict[str, Any]:
-    error: dict[str, Any] = response.json()["error"]
-    assert error.keys() == {"message", "type", "param", "code"}
-    return error
-
-
-@pytest.fixture
-def admin_key(engine: Engine) -> str:
-    return make(engine, Scope.ADMIN)
-
-
-@pytest.fixture
-def closed(admin_key: str, proxy: RunningProxy) -> RunningProxy:
-    """A proxy that started with a key in the database."""
-    return proxy
 
 
 @pytest.mark.parametrize(("method", "path"), PROTECTED)
@@ -140,80 +112,6 @@ def test_anthropics_sdk_reads_the_refusal_in_its_own_shape(closed: RunningProxy,
     assert answer.status_code != 401
 
 
-def test_options_need_no_key_and_tell_methods_alone(closed: RunningProxy, admin_key: str) -> None:
-    assert closed.client.options("/v1/models").headers["allow"] == "GET, HEAD, OPTIONS"
-    refused = closed.client.options(f"/v1/{admin_key}")
-    assert (refused.status_code, admin_key in refused.text) == (401, False)
-
-
-SCOPES = {
-    ("GET", "/v1/models"): {Scope.INFER},
-    ("POST", "/v1/chat/completions"): {Scope.INFER},
-    ("POST", "/v1/trajectories/x/reward"): {Scope.REWARD},
-    ("GET", "/v1/trajectories"): set(),
-    ("GET", "/v1/trajectories/x"): set(),
-    ("GET", "/v1/steps"): set(),
-    ("GET", "/v1/versions"): set(),
-    ("GET", "/metrics"): set(),
-}
-
-
-def test_each_scope_opens_its_routes_and_admin_all(closed: RunningProxy, engine: Engine) -> None:
-    """B130: a reward needs the scope; who may judge may not read what others said."""
-    keys = {scope: make(engine, scope) for scope in Scope}
-    eventually(lambda: closed.client.get("/v1/nothing", headers=bearer(keys[Scope.ADMIN])).status_code == 404)
-    for (method, path), opened_by in SCOPES.items():
-        for scope, key in keys.items():
-            body = {"reward": 1, "messages": MESSAGES} if method == "POST" else None
-            answer = closed.client.request(method, path, headers=bearer(key), json=body)
-            if scope is Scope.ADMIN or scope in opened_by:
-                assert answer.status_code in {200, 404}, (path, scope)
-            else:
-                assert (answer.status_code, error_of(answer)["code"]) == (403, "missing_scope"), (path, scope)
-                needed = opened_by.copy().pop() if opened_by else Scope.ADMIN
-                assert f"--scope {needed}" in error_of(answer)["message"]
-
-
-async def test_every_route_says_which_scope_it_needs(database_url: str, tmp_path: Any) -> None:
-    """A route that somebody adds without one fails here."""
-    async with running_parts(settings_for(database_url, "http://127.0.0.1:1", tmp_path)) as (_, management):
-        routes = {route.path: route for route in management.routes if hasattr(route, "dependant")}
-        unguarded = {
-            path
-            for path, route in routes.items()
-            if not any("caller_with" in str(d.call) for d in route.dependant.dependencies)
-        }
-    assert unguarded == {"/health", "/ready"}
-
-
-def test_health_and_readiness_need_no_key_and_tell_strangers_nothing(
-    closed: RunningProxy, admin_key: str
-) -> None:
-    assert closed.client.get("/health").status_code == 200
-    stranger, administrator = (closed.client.get("/ready", headers=h) for h in ({}, bearer(admin_key)))
-    assert stranger.json() == {"status": "ready", "missing": []}
-    assert administrator.json()["live"] == {"default": 0}
-    assert closed.client.get("/ready", headers=bearer(new_key())).json() == stranger.json()
-
-
-def test_on_loopback_any_key_is_accepted_until_the_first_exists(proxy: RunningProxy, engine: Engine) -> None:
-    for headers in ({}, bearer("any"), {"authorization": "nonsense"}, {"x-api-key": "any"}):
-        assert proxy.client.get("/v1/models", headers=headers).status_code == 200
-    key = make(engine, Scope.INFER)
-    began = time.monotonic()
-    eventually(lambda: proxy.client.get("/v1/models").status_code == 401, 1)
-    assert proxy.client.get("/v1/models", headers=bearer(key)).status_code == 200
-    assert time.monotonic() - began < 1
-    with engine.begin() as connection:
-        revoke_key(connection, key)
-    eventually(lambda: proxy.client.get("/v1/models", headers=bearer(key)).status_code == 401, 1)
-    assert proxy.client.get("/v1/models").status_code == 401  # revoking the last one does not open the door
-    with engine.begin() as connection:
-        connection.execute(text("DELETE FROM api_keys"))
-    time.sleep(0.3)
-    assert proxy.client.get("/v1/models").status_code == 401  # nor does losing the rows
-
-
 def test_a_revoked_key_is_refused_within_a_second_while_a_version_loads(
     start_proxy: StartProxy, engine: Engine, vllm: Any
 ) -> None:
@@ -278,42 +176,3 @@ def test_two_keys_that_share_their_first_characters_never_see_each_others_rows(
         listed = proxy.client.get("/v1/trajectories", headers=bearer(key)).json()["data"]
         assert [row["external_id"] for row in listed] == [seen]
         assert proxy.client.get(f"/v1/trajectories/{unseen}", headers=bearer(key)).status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("[::1]", True), ("localhost", True), ("0.0.0.0", False),
-     ("::", False), ("", False), ("192.168.1.2", False), ("localhost.example", False), ("example.com", False)],
-)  # fmt: skip
-def test_what_is_loopback(host: str, expected: bool) -> None:
-    assert is_loopback(host) is expected
-
-
-@pytest.fixture
-def open_settings(database_url: str, tmp_path: Any) -> dict[str, Any]:
-    return {"database_url": database_url, "upstream": "http://127.0.0.1:1", "directory": tmp_path}
-
-
-async def test_elsewhere_than_on_loopback_the_proxy_refuses_to_start_without_a_key(
-    open_settings: dict[str, Any], engine: Engine
-) -> None:
-    settings = settings_for(**open_settings, host="0.0.0.0")
-    with pytest.raises(LedgerError, match="slipstream keys create"):
-        async with running_parts(settings):
-            pass
-    async with running_parts(settings_for(**open_settings, host="0.0.0.0", is_open_allowed=True)):
-        pass
-    make(engine, Scope.INFER)
-    async with running_parts(settings):
-        pass
-
-
-def test_a_refused_start_is_one_sentence_and_an_exit_code(
-    open_settings: dict[str, Any], engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLIPSTREAM_HOST", "0.0.0.0")
-    process = start_process(settings_for(**open_settings), free_port())
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode != 0
-    assert b"slipstream keys create" in errors
-    assert b"Traceback" not in errors

@@ -80,6 +80,17 @@ def test_other_origins_are_not_answered_unless_named(
     assert "x-trajectory-id" in after.headers["access-control-expose-headers"]
     other = proxy.client.post("/v1/chat/completions", json=BODY, headers={"origin": "https://evil.example"})
     assert "access-control-allow-origin" not in other.headers
+    refused = proxy.client.options(
+        "/v1/chat/completions", headers={**asking, "origin": "https://evil.example"}
+    )
+    assert (refused.status_code, refused.headers["content-type"]) == (400, "application/json")
+    assert "SLIPSTREAM_CORS_ORIGINS" in refused.json()["error"]["message"]
+    assert "access-control-allow-origin" not in refused.headers
+    assert "Origin" in refused.headers["vary"]
+    unknown = proxy.client.options(
+        "/v1/chat/completions", headers={**asking, "access-control-request-method": "PUT"}
+    )
+    assert "Disallowed CORS method: " in unknown.json()["error"]["message"]
 
 
 LIMITED: list[tuple[str, str, dict[str, Any]]] = [
