@@ -21,6 +21,7 @@ from ledger.policies import ensure_policy
 
 _TASKS_A_BLOCK = 5_000
 _MONTH_DAYS = 28
+_FEW = 100_000
 COLUMNS = {
     "groups": "id, project_id, policy_id, kind, key, state, step_id, reason, last_member_at, created_at",
     "trajectories": "id, project_id, policy_id, group_id, identified_by, choice_index, metadata, end_user, created_at",
@@ -62,10 +63,9 @@ class Block:
         self.rows[table].append("\t".join([_cell(cell) for cell in cells]))
 
 
-def load(url: str, plan: Plan, tell: Callable[[str], None] = lambda _: None) -> list[Task]:
+def load(url: str, plan: Plan, traffic: Traffic, tell: Callable[[str], None] = lambda _: None) -> list[Task]:
     """Everything of the world, committed and analysed. The tasks are given back only where they are few."""
-    lines = _prepare(url, plan)
-    traffic, kept, num = Traffic(plan), [], 0
+    lines, kept, num = _prepare(url, plan), list[Task](), 0
     plain = database_address(url).set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(plain, autocommit=True) as connection:
         for tasks in _blocks(traffic.tasks()):
@@ -74,7 +74,7 @@ def load(url: str, plan: Plan, tell: Callable[[str], None] = lambda _: None) -> 
                 _add_task(block, task)
             num += len(block.rows["exchanges"])
             _copy(connection, block)
-            kept += tasks if plan.num_exchanges <= 100_000 else []
+            kept += tasks if plan.num_exchanges <= _FEW else []
             tell(f"{num:,} exchanges are loaded")
         block = Block(lines)
         _add_steps(block, plan, traffic.steps.values())

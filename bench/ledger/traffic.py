@@ -11,9 +11,8 @@ from bench.ledger.world import DAY_MS, LINES, REFUSAL, Exchange, Plan, Reward, S
 _SOURCES = ("user", "user", "user", "program", "program", "judge")
 _EXCHANGES_A_TASK = 3.45
 _GROUPS_A_STEP = 48
-_UNDECIDED_MS = DAY_MS  # the groups of the last day are still open
+_UNDECIDED_MS = 3 * DAY_MS  # younger groups are still open
 _ROUTES = ("/v1/chat/completions",) * 8 + ("/v1/completions", "/v1/responses")
-_BAD_VERSION = (0, 13)  # line, version: the model got worse there
 
 
 class Traffic:
@@ -94,7 +93,8 @@ class Traffic:
         return trajectory
 
     def _exchange(self, at: int, trajectory: Trajectory, turn: int, num_tokens: int, endpoint: str) -> Exchange:
-        random, version = self._random, self.version_at(at)
+        random = self._random
+        version = max(0, self.version_at(at) - random.choice((0, 0, 0, 0, 0, 1, 2)))
         num = max(1, int(random.gammavariate(2, 20 + version)))
         seconds = round(0.05 + num * 0.02 * random.uniform(0.7, 1.6), 4)
         exchange = Exchange(self._id(at), at, turn, version, endpoint, "completed", num_tokens, num, seconds)
@@ -135,7 +135,7 @@ class Traffic:
             return
         version = trajectory.version() or 0
         chance = 0.0 if number % 97 == 0 else min(0.95, 0.3 + 0.02 * version)
-        if (trajectory.line, version) == _BAD_VERSION:
+        if trajectory.line == 0 and version == self._plan.bad_version:
             chance /= 2
         for _ in range(random.choice((1, 1, 1, 2))):
             at = min(last.at_ms + int(random.expovariate(1 / 3_600_000)) + 1, self._plan.until_ms)

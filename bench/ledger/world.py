@@ -29,6 +29,11 @@ class Plan:
         return int(self.until.timestamp() * 1000)
 
     @property
+    def bad_version(self) -> int:
+        """Of the first line: the model got worse there."""
+        return self.num_versions * 7 // 8
+
+    @property
     def since_ms(self) -> int:
         return self.until_ms - self.num_days * DAY_MS
 

@@ -12,8 +12,8 @@ SELECT
     max(version) AS last_version,
     count(*) AS num_answers,
     round(avg(num_completion_tokens), 1) AS tokens_each,
-    round(avg((starts_with(completion_text, 'I''m sorry') OR starts_with(completion_text, 'I can''t')
-        OR starts_with(completion_text, 'I cannot'))::int), 4) AS refused,
+    round(avg(coalesce(starts_with(completion_text, 'I''m sorry') OR starts_with(completion_text, 'I can''t')
+        OR starts_with(completion_text, 'I cannot'), false)::int), 4) AS refused,
     round(avg((finish_reason = 'length')::int), 4) AS truncated,
     round(avg((finish_reason IN ('tool_calls', 'tool_use'))::int), 4) AS tool_calls
 FROM v1.exchanges

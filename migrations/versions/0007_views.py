@@ -32,10 +32,10 @@ def upgrade() -> None:
 def downgrade() -> None:
     """The schema as the migrations before this one made it; it held nothing that older columns do not hold."""
     _run("DROP SCHEMA v1 CASCADE")
+    _run("ALTER TABLE reward_events DROP COLUMN key_id")
     for name in ("0001_views.sql", "0001_views_learning.sql"):
         _run(_read(name))
     views = [part for part in _read("0003_traffic.sql").split(";\n") if " v1.exchanges" in part]
     comments = [part for part in _read("0004_external.sql").split(";\n") if "COLUMN v1." in part]
     _run(";\n".join(views + comments))
     _run(_read("0001_reader.sql"))
-    _run("ALTER TABLE reward_events DROP COLUMN key_id")
