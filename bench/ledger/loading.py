@@ -107,7 +107,7 @@ def _copy(connection: "psycopg.Connection[Any]", block: Block) -> None:
     with connection.transaction(), connection.cursor() as cursor:
         for table, rows in block.rows.items():
             if rows:
-                with cursor.copy(f"COPY {table} ({COLUMNS[table]}) FROM STDIN") as copy:  # type: ignore[arg-type]
+                with cursor.copy(f"COPY {table} ({COLUMNS[table]}) FROM STDIN") as copy:
                     copy.write("\n".join([*rows, ""]))
 
 
@@ -133,7 +133,7 @@ def _add_task(block: Block, task: Task) -> None:
     if members:
         block.add(
             "groups", _id(task.id), line.project_id, line.policy_id, task.kind, task.key, task.state,
-            _id(task.step and task.step.id), task.reason, at, at,
+            _id(task.step.id if task.step else None), task.reason, at, at,
         )  # fmt: skip
     for trajectory in task.trajectories:
         block.add(
@@ -153,7 +153,9 @@ def _add_exchange(block: Block, line: Line, trajectory: Trajectory, e: Exchange,
     is_external, at = e.version is None, _at(e.at_ms)
     num_ids = max(0, e.num_prompt_tokens - num_shared)
     message: dict[str, Any] = {"role": "assistant", "content": e.text or None}
-    messages: list[dict[str, Any]] = [{"role": "user", "content": f"{trajectory.prompt} turn {e.turn}" if e.turn else trajectory.prompt}]
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": f"{trajectory.prompt} turn {e.turn}" if e.turn else trajectory.prompt}
+    ]
     if e.tool_call:
         call = {"id": e.tool_call, "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
         message["tool_calls"] = [call]
@@ -178,7 +180,13 @@ def _add_exchange(block: Block, line: Line, trajectory: Trajectory, e: Exchange,
 
 
 _SYSTEM = "You are a helpful assistant of a shop. " * 8
-_REQUEST = json.dumps({"temperature": 1.0, "metadata": {"team": "orders"}, "tools": [{"type": "function", "function": {"name": "look_up"}}]})
+_REQUEST = json.dumps(
+    {
+        "temperature": 1.0,
+        "metadata": {"team": "orders"},
+        "tools": [{"type": "function", "function": {"name": "look_up"}}],
+    }
+)
 
 
 def _json(value: Any) -> str | None:
@@ -198,7 +206,16 @@ def _add_steps(block: Block, plan: Plan, steps: Iterable[Step]) -> None:
     for number, line in enumerate(block.lines):
         for version in range(1, plan.num_versions + 1):
             at = _at(plan.since_ms + version * plan.num_days * 86_400_000 // (plan.num_versions + 1))
-            block.add("policy_versions", line.policy_id, version, version - 1, "published", f"{line.name}@{version}", at, at)
+            block.add(
+                "policy_versions",
+                line.policy_id,
+                version,
+                version - 1,
+                "published",
+                f"{line.name}@{version}",
+                at,
+                at,
+            )
             if step := by_version.get((number, version)):
                 _add_step(block, line, step)
 
@@ -206,7 +223,20 @@ def _add_steps(block: Block, plan: Plan, steps: Iterable[Step]) -> None:
 def _add_step(block: Block, line: Line, step: Step) -> None:
     at, parent = _at(step.at_ms), step.version - 1
     metrics = '{"loss": 0.5}'
-    block.add("training_steps", _id(step.id), line.policy_id, step.version, parent, "published", 1, "{}", metrics, at, at, at)
+    block.add(
+        "training_steps",
+        _id(step.id),
+        line.policy_id,
+        step.version,
+        parent,
+        "published",
+        1,
+        "{}",
+        metrics,
+        at,
+        at,
+        at,
+    )
     for group, s in step.samples:
         advantage = None if s.reward is None else s.reward - s.baseline
         block.add(

@@ -6,7 +6,7 @@ Steps come with the tasks that they trained: a version's step takes the first gr
 from collections.abc import Iterator
 from random import Random
 
-from bench.ledger.world import DAY_MS, LINES, REFUSAL, Exchange, Plan, Reward, Sample, Step, Task, Trajectory
+from bench.ledger.world import DAY_MS, REFUSAL, Exchange, Plan, Reward, Sample, Step, Task, Trajectory
 
 _SOURCES = ("user", "user", "user", "program", "program", "judge")
 _EXCHANGES_A_TASK = 3.45
@@ -54,7 +54,11 @@ class Traffic:
         for trajectory in trajectories:
             trajectory.is_grouped = any(e.reason is None for e in trajectory.exchanges)
             self._judge(trajectory, number)
-        key = f"{number:064x}:{at // 3_600_000}:{group:x}" if kind == "prompt" else f"{trajectories[0].exchanges[0].id:032x}"
+        key = (
+            f"{number:064x}:{at // 3_600_000}:{group:x}"
+            if kind == "prompt"
+            else f"{trajectories[0].exchanges[0].id:032x}"
+        )
         task = Task(group, line, at, kind, key, trajectories)
         self._decide(task)
         return task
@@ -92,7 +96,9 @@ class Traffic:
                 break
         return trajectory
 
-    def _exchange(self, at: int, trajectory: Trajectory, turn: int, num_tokens: int, endpoint: str) -> Exchange:
+    def _exchange(
+        self, at: int, trajectory: Trajectory, turn: int, num_tokens: int, endpoint: str
+    ) -> Exchange:
         random = self._random
         version = max(0, self.version_at(at) - random.choice((0, 0, 0, 0, 0, 1, 2)))
         num = max(1, int(random.gammavariate(2, 20 + version)))
@@ -103,7 +109,10 @@ class Traffic:
             exchange.status = exchange.reason = "cancelled"
         elif luck < 0.035:
             exchange.status = exchange.reason = "failed"
-            exchange.error, exchange.num_completion_tokens = random.choice(("upstream_broken", "upstream_timeout")), 0
+            exchange.error, exchange.num_completion_tokens = (
+                random.choice(("upstream_broken", "upstream_timeout")),
+                0,
+            )
         elif luck < 0.04:
             exchange.status = exchange.reason = "interrupted"
         elif luck < 0.07:
@@ -199,4 +208,3 @@ class Traffic:
     def _ends_at(self, version: int) -> int:
         plan = self._plan
         return plan.since_ms + (version + 1) * plan.num_days * DAY_MS // (plan.num_versions + 1)
-

@@ -64,7 +64,9 @@ def who_rewards_what(tasks: list[Task], since: int) -> Rows:
     for key, pairs in by(lambda t, r: (LINES[t.line][0], r.source, "", r.metric), events).items():
         values = [r.value for _, r in pairs if r.id in counted and r.value is not None]
         comments = [r.comment for _, r in pairs if r.comment]
-        rows.append((*key, len(pairs), len(values), mean(values) if values else None, len(comments), ..., ...))
+        rows.append(
+            (*key, len(pairs), len(values), mean(values) if values else None, len(comments), ..., ...)
+        )
     return sorted(rows, key=lambda row: (row[0], -row[4], row[1], row[3]))
 
 
@@ -110,7 +112,9 @@ def groups_without_signal(tasks: list[Task], since: int) -> Rows:
         scored = [r for t in members if (r := score(t, since)) is not None]
         if members and (len(scored) < 2 or min(scored) == max(scored)):
             why = "one member" if len(members) == 1 and scored else "all alike"
-            why = {0: "unscored", 1: "one member" if len(members) == 1 else "one scored"}.get(len(scored), why)
+            why = {0: "unscored", 1: "one member" if len(members) == 1 else "one scored"}.get(
+                len(scored), why
+            )
             found[*LINES[task.line], task.kind, why].append((len(members), scored))
     rows = []
     for key, groups in found.items():
@@ -125,7 +129,9 @@ def reward_coverage(tasks: list[Task], since: int) -> Rows:
     rows = []
     for key, pairs in by(lambda t, _: (week(begins[t.id]), *LINES[t.line]), begun).items():
         delays = [
-            (min(r.at_ms for r in t.counted()) - begins[t.id]) / 60_000 for t, reward in pairs if reward is not None
+            (min(r.at_ms for r in t.counted()) - begins[t.id]) / 60_000
+            for t, reward in pairs
+            if reward is not None
         ]
         shares = (100 * len(delays) / len(pairs), percentile(delays, 0.5), percentile(delays, 0.95))
         rows.append((*key, len(pairs), len(delays), *shares))
@@ -133,7 +139,11 @@ def reward_coverage(tasks: list[Task], since: int) -> Rows:
 
 
 def failing_prompts(tasks: list[Task], since: int) -> Rows:
-    attempts = [(t, reward) for t in trajectories(tasks) if t.id >> 80 >= since and (reward := score(t, since)) is not None]
+    attempts = [
+        (t, reward)
+        for t in trajectories(tasks)
+        if t.id >> 80 >= since and (reward := score(t, since)) is not None
+    ]
     rows = []
     for key, pairs in by(lambda t, _: (*LINES[t.line], t.prompt[:80]), attempts).items():
         rewards = [reward for _, reward in pairs]
@@ -146,7 +156,14 @@ def compare_policies(tasks: list[Task], since: int) -> Rows:
     rows = []
     for line in (0, 2):
         ours = [t for t in trajectories(tasks) if t.line == line and t.id >> 80 >= since]
-        said = [e for task in tasks if task.line == line for t in task.trajectories for e in t.exchanges if e.id >> 80 >= since]
+        said = [
+            e
+            for task in tasks
+            if task.line == line
+            for t in task.trajectories
+            for e in t.exchanges
+            if e.id >> 80 >= since
+        ]
         scored = [reward for t in ours if (reward := score(t, since)) is not None]
         each = (mean(e.num_completion_tokens for e in said), mean(e.total_seconds for e in said))
         half = 1.96 * sqrt(variance(scored) / len(scored))

@@ -123,7 +123,9 @@ def test_rows_of_an_older_schema_survive_the_way_up_down_and_up(empty_database_u
     new = text("SELECT DISTINCT num_retries, prompt_index, key_id, identified_by FROM v1.exchanges")
     engine = sync_engine(empty_database_url)
     with engine.connect() as connection:
-        assert connection.execute(new).all() == [(0, 0, None, None)]  # its policy is gone: it is shown all the same
+        assert connection.execute(new).all() == [
+            (0, 0, None, None)
+        ]  # its policy is gone: it is shown all the same
         assert connection.execute(text("SELECT DISTINCT num_retries, identified_by FROM exchanges")).all() == [(0, None)]  # fmt: skip
     engine.dispose()
     assert read(empty_database_url, UNINDEXED) == [[]]

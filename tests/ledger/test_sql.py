@@ -46,7 +46,9 @@ def test_best_and_worst_names_both_ends(database_url: str) -> None:
 @pytest.mark.usefixtures("trained_call")
 def test_tokens_per_day_counts_exchanges_and_tokens(database_url: str) -> None:
     """8 choices and a lone call of 3 prompt tokens, 3 turns of 3 (as the record says); 12 answers of 3 tokens."""
-    assert psql(database_url, "tokens_per_day.sql") == [["2026-11-30", "default", "default", "12", "36", "36"]]
+    assert psql(database_url, "tokens_per_day.sql") == [
+        ["2026-11-30", "default", "default", "12", "36", "36"]
+    ]
 
 
 @pytest.mark.usefixtures("trained_call")
