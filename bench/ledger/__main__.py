@@ -4,6 +4,7 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,17 @@ class Sizes:
     num_runs: int = 2
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a measure works with. Each has a ledger of its own."""
+
+    directory: Path
+    ledger: Ledger
+    sizes: Sizes
+    tell: Callable[[str], None]
+    answers: list[questions.Answer]  # the questions' own go here
+
+
 QUICK = Sizes(5, 5, 50_000, 1)
 _RATE = 200
 
@@ -36,23 +48,18 @@ def main() -> int:
             f"{time.monotonic() - began_at:5.0f} s  {what}", style="dim", markup=False, highlight=False
         )
 
-    figures: dict[str, float] = {}
+    figures, answers = dict[str, float](), list[questions.Answer]()
     try:
         with tempfile.TemporaryDirectory(prefix="slipstream-bench-") as directory:
-            for measure in (_writing, _visible):
-                with running_ledger(_new(Path(directory), measure.__name__)) as ledger:
-                    tell(f"measuring{measure.__name__.replace('_', ' ')}")
-                    figures |= measure(Path(directory), ledger, sizes)
-            with running_ledger(_new(Path(directory), "world")) as ledger:
-                figures["loading_seconds"] = questions.fill(ledger.url, sizes.num_exchanges, tell)
-                tell(f"asking {len(questions.QUERIES)} questions")
-                answers = questions.ask_all(ledger.url, sizes.num_runs)
-    except ChildFailedError as error:
+            for name in options.only or MEASURES:
+                with running_ledger(_new(Path(directory), name)) as ledger:
+                    tell(f"measuring: {name}")
+                    figures |= MEASURES[name](Measured(Path(directory), ledger, sizes, tell, answers))
+    except (ChildFailedError, writing.LostRowsError) as error:
         console.print(str(error), style="red", markup=False)
         return 1
-    figures["num_exchanges"] = sizes.num_exchanges
-    figures["slowest_question_seconds"] = max(one.seconds for one in answers)
-    report.write(found, figures, answers, report.PARTIAL if options.quick else report.RESULTS)
+    is_whole = not options.quick and not options.only
+    report.write(found, figures, answers, report.RESULTS if is_whole else report.PARTIAL)
     report.show(console, figures, answers)
     return 1 if any(not verdict.is_met for verdict in report.verdicts(figures)) else 0
 
@@ -62,17 +69,18 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="a short run, 50,000 exchanges instead of a million"
     )
+    parser.add_argument("--only", action="append", choices=list(MEASURES), help="may be repeated")
     return parser.parse_args()
 
 
 def _new(directory: Path, name: str) -> Path:
-    made = directory / name.strip("_")
+    made = directory / name
     made.mkdir()
     return made
 
 
-def _writing(_: Path, ledger: Ledger, sizes: Sizes) -> dict[str, float]:
-    found = writing.measure(ledger.url, sizes.writing_seconds)
+def _writing(to: Measured) -> dict[str, float]:
+    found = writing.measure(to.ledger.url, to.sizes.writing_seconds)
     return {
         "rows_per_second": found.rows_per_second,
         "inserts_per_second": found.inserts_per_second,
@@ -83,8 +91,8 @@ def _writing(_: Path, ledger: Ledger, sizes: Sizes) -> dict[str, float]:
     }
 
 
-def _visible(directory: Path, ledger: Ledger, sizes: Sizes) -> dict[str, float]:
-    seen = visible.measure(directory, ledger, _RATE, sizes.visible_seconds)
+def _visible(to: Measured) -> dict[str, float]:
+    seen = visible.measure(to.directory, to.ledger, _RATE, to.sizes.visible_seconds)
     delays = seen.delays_ms()
     return {
         "visible_p50_ms": delays[len(delays) // 2],
@@ -92,6 +100,22 @@ def _visible(directory: Path, ledger: Ledger, sizes: Sizes) -> dict[str, float]:
         "num_answered": len(delays),
         "num_lost": seen.num_failed + len(seen.answered.keys() - seen.visible.keys()),
     }
+
+
+def _questions(to: Measured) -> dict[str, float]:
+    seconds = questions.fill(to.ledger.url, to.sizes.num_exchanges, to.tell)
+    to.tell(f"asking {len(questions.QUERIES)} questions")
+    to.answers.extend(questions.ask_all(to.ledger.url, to.sizes.num_runs))
+    return {
+        "num_exchanges": to.sizes.num_exchanges,
+        "loading_seconds": seconds,
+        "slowest_question_seconds": max(one.seconds for one in to.answers),
+    }
+
+
+MEASURES: dict[str, Callable[[Measured], dict[str, float]]] = {
+    "writing": _writing, "visible": _visible, "questions": _questions,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -24,6 +24,10 @@ _SIZE = text(
 _COUNT = text("SELECT count(*) FROM exchanges WHERE cardinality(completion_ids) = cardinality(logprobs)")
 
 
+class LostRowsError(Exception):
+    """Calls were recorded that are not in the ledger, or not whole."""
+
+
 @dataclass(frozen=True)
 class Writing:
     rows_per_second: float
