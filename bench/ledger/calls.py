@@ -15,7 +15,7 @@ from ledger.token_ids import TokenIds
 from ledger.vocabulary import ExchangeStatus, IdentifiedBy
 
 POLICY = "default"
-NUM_PROMPT_WORDS = 640
+NUM_PROMPT_WORDS = 700
 NUM_COMPLETION_TOKENS = 64
 _VOCABULARY = 49_152
 _NUM_TEXTS = 200

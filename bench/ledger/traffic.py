@@ -27,7 +27,7 @@ class Traffic:
         plan, num_made, at = self._plan, 0, self._plan.since_ms
         num_expected = max(1, int(plan.num_exchanges / _EXCHANGES_A_TASK))
         while num_made < plan.num_exchanges:
-            at = min(at + max(1, plan.num_days * DAY_MS // num_expected), plan.until_ms - 120_000)
+            at = min(at + max(1, plan.num_days * DAY_MS // num_expected), plan.until_ms - 600_000)
             task = self._task(at)
             num_made += sum(len(t.exchanges) for t in task.trajectories)
             yield task

@@ -9,7 +9,8 @@ SELECT
     num_members - num_scored AS num_waiting,
     round(reward_mean::numeric, 3) AS reward,
     round(reward_stddev::numeric, 3) AS reward_stddev,
-    date_trunc('second', created_at) AS created_at
+    date_trunc('second', created_at) AS created_at,
+    left(asked, 60) AS asked
 FROM v1.groups
 WHERE state = 'open' AND has_signal
 ORDER BY created_at, id

@@ -164,7 +164,15 @@ SELECT
     members.num_members, members.num_scored, members.reward_mean, members.reward_stddev,
     members.reward_min, members.reward_max,
     members.num_scored >= 2 AND members.reward_min < members.reward_max AS has_signal,
-    g.last_member_at, g.created_at, g.step_id
+    g.last_member_at, g.created_at, g.step_id,
+    (
+        SELECT coalesce(e.messages #>> '{-1,content}', e.messages ->> -1)
+        FROM public.trajectories AS t
+        JOIN public.exchanges AS e ON e.trajectory_id = t.id
+        WHERE t.group_id = g.id
+        ORDER BY e.id
+        LIMIT 1
+    ) AS asked
 FROM public.groups AS g
 LEFT JOIN public.projects AS p ON p.id = g.project_id
 LEFT JOIN public.policies AS policy ON policy.id = g.policy_id
@@ -185,6 +193,7 @@ LEFT JOIN LATERAL (
 ) AS members ON true;
 
 COMMENT ON COLUMN v1.groups.step_id IS 'The step that claimed, trained or skipped it.';
+COMMENT ON COLUMN v1.groups.asked IS 'The last message of the first request of its first trajectory, as text.';
 
 CREATE OR REPLACE VIEW v1.versions AS
 SELECT

@@ -52,7 +52,7 @@ def next_step(tasks: list[Task], since: int) -> Rows:
             num = len(task.members())
             rows.append((
                 *LINES[task.line], f"{task.id:032x}", task.kind, num, len(scored), num - len(scored),
-                mean(scored), sqrt(variance(scored)), ...,
+                mean(scored), sqrt(variance(scored)), ..., task.trajectories[0].prompt[:60],
             ))  # fmt: skip
     return sorted(rows, key=lambda row: row[2])[:50]
 
