@@ -13,7 +13,7 @@ from rich.console import Console
 from bench.gateway import report as gateway
 from bench.gateway.children import ChildFailedError
 from bench.gateway.slipstream import Ledger, running_ledger
-from bench.ledger import questions, report, visible, writing
+from bench.ledger import plans, questions, report, visible, writing
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,7 @@ def _questions(to: Measured) -> dict[str, float]:
         "num_exchanges": to.sizes.num_exchanges,
         "loading_seconds": seconds,
         "slowest_question_seconds": max(one.seconds for one in to.answers),
+        "num_read_whole": len(plans.all_read_whole(to.ledger.url)),
     }
 
 
