@@ -43,6 +43,7 @@ class RewardPost:
     observed_at: datetime | None = None
     choice: int | None = None
     is_retraction: bool = False
+    key_id: UUID | None = None  # of who posts; None: no key was needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,4 +152,5 @@ def _event(post: RewardPost, project_id: UUID, judged: Judged | None) -> dict[st
         "is_retraction": post.is_retraction,
         "idempotency_id": to_name(post.idempotency_id) if post.idempotency_id else None,
         "observed_at": post.observed_at or datetime.now(UTC),
+        "key_id": post.key_id,
     }

@@ -1,28 +1,28 @@
 -- The five best and the five worst trajectories, with what was asked first and answered last.
+\if :{?since}
+\else
+SELECT now() - interval '30 days' AS since
+\gset
+\endif
 WITH scored AS (
     SELECT
-        *,
-        row_number() OVER (ORDER BY reward DESC, id) AS from_best,
-        row_number() OVER (ORDER BY reward, id) AS from_worst
-    FROM v1.trajectories
-    WHERE reward IS NOT NULL
+        trajectory_id,
+        avg(value) AS reward,
+        row_number() OVER (ORDER BY avg(value) DESC, trajectory_id) AS from_best,
+        row_number() OVER (ORDER BY avg(value), trajectory_id) AS from_worst
+    FROM v1.rewards
+    WHERE id >= v1.first_id_at(:'since') AND is_counted
+    GROUP BY trajectory_id
 )
 SELECT
-    CASE WHEN from_best <= 5 THEN 'best' ELSE 'worst' END AS which,
+    CASE WHEN s.from_best <= 5 THEN 'best' ELSE 'worst' END AS which,
     round(s.reward::numeric, 3) AS reward,
-    s.id,
-    left(asked.message, 60) AS asked,
-    left(answered.completion_text, 60) AS answered
+    t.project,
+    t.policy,
+    t.id,
+    left(t.asked, 60) AS asked,
+    left(t.answered, 60) AS answered
 FROM scored AS s
-LEFT JOIN LATERAL (
-    SELECT e.messages -> -1 ->> 'content' AS message
-    FROM v1.exchanges AS e
-    WHERE e.trajectory_id = s.id
-    ORDER BY e.id
-    LIMIT 1
-) AS asked ON true
-LEFT JOIN LATERAL (
-    SELECT e.completion_text FROM v1.exchanges AS e WHERE e.trajectory_id = s.id ORDER BY e.id DESC LIMIT 1
-) AS answered ON true
-WHERE from_best <= 5 OR from_worst <= 5
-ORDER BY s.reward DESC, s.id;
+JOIN v1.trajectories AS t ON t.id = s.trajectory_id
+WHERE s.from_best <= 5 OR s.from_worst <= 5
+ORDER BY s.reward DESC, s.trajectory_id;

@@ -1,17 +1,42 @@
 -- Groups that cannot teach, and why: nobody scored them, only one member is scored, or all rewards are alike.
+\if :{?since}
+\else
+SELECT now() - interval '30 days' AS since
+\gset
+\endif
+WITH scored AS (
+    SELECT trajectory_id, avg(value) AS reward
+    FROM v1.rewards
+    WHERE id >= v1.first_id_at(:'since') AND is_counted
+    GROUP BY trajectory_id
+),
+members AS (
+    SELECT
+        t.group_id,
+        count(*) AS num_members,
+        count(s.reward) AS num_scored,
+        avg(s.reward) AS reward,
+        min(s.reward) < max(s.reward) AS differ
+    FROM v1.trajectories AS t
+    LEFT JOIN scored AS s ON s.trajectory_id = t.id
+    WHERE t.id >= v1.first_id_at(:'since') AND t.group_id IS NOT NULL
+    GROUP BY t.group_id
+)
 SELECT
-    policy,
-    kind,
+    g.project,
+    g.policy,
+    g.kind,
     CASE
-        WHEN num_scored = 0 THEN 'unscored'
-        WHEN num_members = 1 THEN 'one member'
-        WHEN num_scored = 1 THEN 'one scored'
+        WHEN m.num_scored = 0 THEN 'unscored'
+        WHEN m.num_members = 1 THEN 'one member'
+        WHEN m.num_scored = 1 THEN 'one scored'
         ELSE 'all alike'
     END AS why,
     count(*) AS num_groups,
-    sum(num_members) AS num_trajectories,
-    round(avg(reward_mean)::numeric, 3) AS reward
-FROM v1.groups
-WHERE NOT has_signal OR has_signal IS NULL
-GROUP BY 1, 2, 3
-ORDER BY num_groups DESC, 1, 2, 3;
+    sum(m.num_members) AS num_trajectories,
+    round(avg(m.reward)::numeric, 3) AS reward
+FROM members AS m
+JOIN v1.groups AS g ON g.id = m.group_id
+WHERE m.differ IS NOT TRUE
+GROUP BY 1, 2, 3, 4
+ORDER BY num_groups DESC, 1, 2, 3, 4;

@@ -1,12 +1,30 @@
--- Reward by version, with a 95 % interval of the mean: is the model getting better?
+-- Reward by version, with a 95 % interval of the mean: is the model getting better? (trajectories begun since :since)
+\if :{?since}
+\else
+SELECT now() - interval '30 days' AS since
+\gset
+\endif
+WITH answered AS (
+    SELECT project, policy, trajectory_id, max(version) AS version
+    FROM v1.exchanges
+    WHERE id >= v1.first_id_at(:'since') AND version IS NOT NULL
+    GROUP BY project, policy, trajectory_id
+),
+scored AS (
+    SELECT trajectory_id, avg(value) AS reward
+    FROM v1.rewards
+    WHERE id >= v1.first_id_at(:'since') AND is_counted
+    GROUP BY trajectory_id
+)
 SELECT
+    project,
     policy,
-    last_version AS version,
-    count(reward) AS num_scored,
+    version,
+    count(*) AS num_scored,
     round(avg(reward)::numeric, 3) AS reward,
-    round((avg(reward) - 1.96 * stddev_samp(reward) / sqrt(count(reward)))::numeric, 3) AS ci95_low,
-    round((avg(reward) + 1.96 * stddev_samp(reward) / sqrt(count(reward)))::numeric, 3) AS ci95_high
-FROM v1.trajectories
-WHERE reward IS NOT NULL AND last_version IS NOT NULL
-GROUP BY policy, last_version
-ORDER BY policy, last_version;
+    round((avg(reward) - 1.96 * stddev_samp(reward) / sqrt(count(*)))::numeric, 3) AS ci95_low,
+    round((avg(reward) + 1.96 * stddev_samp(reward) / sqrt(count(*)))::numeric, 3) AS ci95_high
+FROM answered
+JOIN scored USING (trajectory_id)
+GROUP BY project, policy, version
+ORDER BY project, policy, version;

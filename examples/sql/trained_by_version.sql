@@ -1,10 +1,11 @@
 -- What trained version N: psql -v version=3 -f trained_by_version.sql (without it: the newest version that a step made).
 \if :{?version}
 \else
-SELECT coalesce(max(version), 0) AS version FROM v1.lineage WHERE is_used
+SELECT coalesce(max(version), 0) AS version FROM v1.steps WHERE num_used > 0
 \gset
 \endif
 SELECT
+    l.project,
     l.policy,
     l.version,
     l.trajectory_id,
@@ -18,4 +19,4 @@ SELECT
 FROM v1.lineage AS l
 JOIN v1.exchanges AS e ON e.id = l.exchange_id
 WHERE l.version = :version AND l.is_used
-ORDER BY l.advantage DESC, l.exchange_id;
+ORDER BY l.project, l.policy, l.advantage DESC, l.exchange_id;

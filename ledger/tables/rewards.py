@@ -58,6 +58,7 @@ reward_events = Table(
     Column("idempotency_id", Text, comment="The caller's id for this post."),
     Column("observed_at", DateTime(timezone=True), nullable=False, comment="When the judgement was made."),
     created_at(),
+    Column("key_id", Uuid, comment="The API key that posted it; NULL = none was needed."),
     PrimaryKeyConstraint("id"),
     CheckConstraint("value IS NULL OR (value > '-Infinity' AND value < 'Infinity')", name="value_finite"),
     Index("ix_reward_events_trajectory_id", "trajectory_id", "id"),

@@ -11,22 +11,52 @@ from ledger.vocabulary import REWARD_METRIC
 from proxy.errors import InvalidRequestError, UnprocessableError
 
 COMMENT_METRIC = "comment"
+MAX_REWARDS = 500
 _MAX_NAME = 256
 _MAX_TEXT = 100_000
 
 
 def parse_reward(target: str, raw: bytes) -> RewardPost:
     """Raises InvalidRequestError (no JSON object) or UnprocessableError (a field is wrong)."""
-    try:
-        body = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequestError(f"The body is not JSON: {error}.") from error
+    body = _json(raw)
     if not isinstance(body, dict):
         raise InvalidRequestError('The body must be a JSON object such as {"reward": 0.7}.')
+    return _post(target, body)
+
+
+def parse_rewards(raw: bytes) -> list[RewardPost | UnprocessableError]:
+    """A list, each item with its `target`: the post, or what is wrong with that item. Raises InvalidRequestError."""
+    body = _json(raw)
+    if not isinstance(body, list):
+        raise InvalidRequestError(
+            'The body must be a JSON list such as [{"target": "run-7", "reward": 0.7}].'
+        )
+    if len(body) > MAX_REWARDS:
+        raise InvalidRequestError(f"The list has {len(body)} rewards: send at most {MAX_REWARDS} at once.")
+    return [_item(item) for item in body]
+
+
+def _item(item: Any) -> RewardPost | UnprocessableError:
+    if not isinstance(item, dict):
+        return UnprocessableError('An item must be an object such as {"target": "run-7", "reward": 0.7}.')
+    try:
+        return _post(_text(item, "target"), item, of_target="target")
+    except UnprocessableError as error:
+        return error
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequestError(f"The body is not JSON: {error}.") from error
+
+
+def _post(target: str, body: dict[str, Any], of_target: str = "id") -> RewardPost:
     metric = _text(body, "metric", default=REWARD_METRIC)
     is_comment = metric == COMMENT_METRIC
     return RewardPost(
-        target=_printable("id", target),
+        target=_printable(of_target, target),
         metric=_printable("metric", metric),
         value=None if is_comment else _value(body),
         content=_comment_text(body) if is_comment else None,

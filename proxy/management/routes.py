@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Query, Request
@@ -15,7 +16,7 @@ from starlette.exceptions import HTTPException
 from ledger import reading
 from ledger.errors import RewardRefusedError
 from ledger.identifiers import parse_id
-from ledger.rewards import post_reward
+from ledger.rewards import RewardPost, post_reward
 from ledger.vocabulary import Scope
 from proxy.access.caller import Caller
 from proxy.body import read_body, read_headers
@@ -32,7 +33,7 @@ from proxy.management.bounded import in_transaction
 from proxy.management.models import list_models, read_model
 from proxy.management.nudge import Nudge
 from proxy.management.readiness import what_is_missing
-from proxy.management.reward_request import parse_reward
+from proxy.management.reward_request import parse_reward, parse_rewards
 from proxy.parts import Parts
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -74,12 +75,11 @@ def _add_models(app: FastAPI, parts: Parts) -> None:
 
 
 def _add_rewards(app: FastAPI, parts: Parts, engine: AsyncEngine, nudge: Nudge) -> None:
-    @app.post("/v1/trajectories/{target:path}/reward")
-    async def reward(caller: Judging, target: str, request: Request) -> dict[str, Any]:
-        """I5: the 200 is sent after the commit."""
-        headers = read_headers(request.scope["headers"], parts.settings)
-        post = parse_reward(target, await read_body(request.receive, headers, parts.settings))
-        result = await in_transaction(engine, post_reward, caller.project, post)
+    async def judged(caller: Caller, post: RewardPost) -> dict[str, Any]:
+        """I5: what it returns is committed."""
+        result = await in_transaction(
+            engine, post_reward, caller.project, replace(post, key_id=caller.key_id)
+        )
         parts.metrics.rewards.labels(result.status).inc()
         if result.group_is_ready:
             nudge.send()
@@ -90,6 +90,31 @@ def _add_rewards(app: FastAPI, parts: Parts, engine: AsyncEngine, nudge: Nudge) 
             "trajectory_id": _text(result.trajectory_id),
             "exchange_id": _text(result.exchange_id),
         }
+
+    @app.post("/v1/trajectories/{target:path}/reward")
+    async def reward(caller: Judging, target: str, request: Request) -> dict[str, Any]:
+        headers = read_headers(request.scope["headers"], parts.settings)
+        post = parse_reward(target, await read_body(request.receive, headers, parts.settings))
+        return await judged(caller, post)
+
+    @app.post("/v1/rewards")
+    async def rewards(caller: Judging, request: Request) -> dict[str, Any]:
+        """Item by item, in their order, each in a transaction of its own: a refused one stops no other."""
+        headers = read_headers(request.scope["headers"], parts.settings)
+        answers = []
+        for item in parse_rewards(await read_body(request.receive, headers, parts.settings)):
+            try:
+                if isinstance(item, UnprocessableError):
+                    raise item
+                answers.append(await judged(caller, item))
+            except (UnprocessableError, RewardRefusedError) as error:
+                answers.append(_refused_item(request, error))
+        return {"object": "list", "data": answers}
+
+
+def _refused_item(request: Request, error: UnprocessableError | RewardRefusedError) -> dict[str, Any]:
+    told = _refused_reward(request, error) if isinstance(error, RewardRefusedError) else error
+    return {"object": "error", "status": told.status, **told.envelope}
 
 
 def _text(value: object | None) -> str | None:

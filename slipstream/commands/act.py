@@ -2,27 +2,63 @@
 
 import json
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
-from slipstream.errors import NotRunningError, SlipstreamError
+from slipstream.commands.reward_from_sql import reward_from_sql
+from slipstream.errors import NotRunningError, SlipstreamError, UsageError
 from slipstream.http import call
 from slipstream.running import find_running
 
 
 def reward(
-    target: Annotated[str, typer.Argument(help="A trajectory id, a reply's id, or your own trajectory id.")],
-    value: Annotated[float, typer.Argument(help="The reward. Write `-- ID -0.5` for a negative one.")],
+    target: Annotated[
+        str | None, typer.Argument(help="A trajectory id, a reply's id, or your own trajectory id.")
+    ] = None,
+    value: Annotated[
+        float | None, typer.Argument(help="The reward. Write `-- ID -0.5` for a negative one.")
+    ] = None,
+    *,
     metric: Annotated[str, typer.Option(help="What is judged.")] = "reward",
     comment: Annotated[str | None, typer.Option(help="Why.")] = None,
     choice: Annotated[int | None, typer.Option(help="Which choice of a call with several.")] = None,
+    from_sql: Annotated[
+        str | None,
+        typer.Option("--from-sql", metavar="FILE", help="Post what this query returns; - is standard input."),
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SLIPSTREAM_REWARDS_DATABASE_URL", help="Where --from-sql reads; without it, the ledger."
+        ),
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="Who judges: `cli`, or with --from-sql `sql`.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check the rows, post none.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Judge a trajectory."""
+    """Judge a trajectory, or with --from-sql all that a query returns (docs/sql.md)."""
+    if from_sql is not None:
+        if target is not None:
+            raise UsageError("Say either what is judged or --from-sql, not both.")
+        reward_from_sql(from_sql, database, source or "sql", is_dry=dry_run, as_json=as_json)
+        return
+    if target is None or value is None:
+        raise UsageError("Say what is judged and the reward: slipstream reward ID 0.7. Or --from-sql FILE.")
+    body = {
+        "reward": value,
+        "metric": metric,
+        "comment": comment,
+        "choice": choice,
+        "source": source or "cli",
+    }
+    _post_one(target, body)
+
+
+def _post_one(target: str, body: dict[str, Any]) -> None:
     from urllib.parse import quote
 
-    body = {"reward": value, "metric": metric, "comment": comment, "choice": choice, "source": "cli"}
     url = f"{find_running().url}/v1/trajectories/{quote(target, safe='')}/reward"
     key = os.environ.get("OPENAI_API_KEY")
     try:

@@ -1,4 +1,4 @@
-"""The README's queries are the files that it names, which tests/ledger/test_sql.py runs."""
+"""The README's queries are the files that it names, which tests/ledger/test_questions.py runs."""
 
 import re
 from pathlib import Path
@@ -11,9 +11,9 @@ PRINTED = dict(re.findall(r"`(examples/sql/[\w-]+\.sql)`[^\n]*\n+```sql\n(.*?)``
 EXAMPLES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("examples/sql/*.sql"))
 
 
-def test_the_readme_prints_every_example() -> None:
-    assert len(EXAMPLES) == 5
-    assert sorted(PRINTED) == EXAMPLES
+def test_the_readme_prints_five_of_the_examples() -> None:
+    assert len(PRINTED) == 5
+    assert PRINTED.keys() <= set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", PRINTED)

@@ -1,11 +1,22 @@
-"""Fixtures of the ledger's tests."""
+"""Fixtures of the ledger's tests: an empty ledger of two projects, and a world of some months for tests that only read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import Connection
 
+from bench.ledger.loading import load
+from bench.ledger.traffic import Traffic
+from bench.ledger.world import Plan, Task
+from ledger.database import database_address
 from ledger.partitions import ensure_partitions, month_start
 from ledger.policies import ensure_policy
+from tests.conftest import drop_database, new_database
 from tests.ledger.retained import NOW
+
+PLAN = Plan(20_000, datetime(2026, 11, 29, 12, tzinfo=UTC), num_days=90, num_versions=12, num_prompts=300)
 
 
 @pytest.fixture
@@ -16,3 +27,19 @@ def ledger(connection: Connection) -> Connection:
     connection.commit()
     ensure_partitions(connection, NOW, also=[month_start(NOW, -offset) for offset in range(11)])
     return connection
+
+
+@dataclass(frozen=True)
+class LoadedWorld:
+    url: str
+    plan: Plan
+    traffic: Traffic
+    tasks: list[Task]
+
+
+@pytest.fixture(scope="session")
+def world(administrator: Connection, template_url: str) -> Iterator[LoadedWorld]:
+    url = new_database(administrator, str(database_address(template_url).database))
+    traffic = Traffic(PLAN)
+    yield LoadedWorld(url, PLAN, traffic, load(url, PLAN, traffic))
+    drop_database(administrator, url)

@@ -1,7 +1,6 @@
 """The README's queries, run by psql as a user runs them, and the documentation of the views."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,22 +8,10 @@ from sqlalchemy import Connection, text
 
 from ledger.policies import adapter_name
 from tests.ledger.learned import fill
-from tests.servers import POSTGRES_BIN_PATH
+from tests.ledger.psql import psql
 
 ROOT = Path(__file__).parents[2]
 QUERIES = sorted((ROOT / "examples/sql").glob("*.sql"))
-
-
-def psql(database_url: str, name: str, *options: str) -> list[list[str]]:
-    """The rows of a query file, unaligned, without its header."""
-    command = [POSTGRES_BIN_PATH / "psql", "--no-psqlrc", "--csv", "--tuples-only", "-v", "ON_ERROR_STOP=1"]
-    url = database_url.replace("+psycopg", "")
-    path = ROOT / "examples/sql" / name
-    done = subprocess.run(
-        [*command, *options, "-d", url, "-f", path], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return [line.split(",") for line in done.stdout.splitlines()]
 
 
 @pytest.fixture
@@ -43,8 +30,8 @@ def test_each_query_runs_on_an_empty_ledger(database_url: str, path: Path) -> No
 def test_reward_by_version_has_an_interval(database_url: str) -> None:
     """Version 0: 0, .25, .5, .75 -> mean .375, sd .3227, ±1.96 * .3227 / 2 = .316. Version 1: 1, 1, 1, 1, -1."""
     assert psql(database_url, "reward_by_version.sql") == [
-        ["default", "0", "4", "0.375", "0.059", "0.691"],
-        ["default", "1", "5", "0.600", "-0.184", "1.384"],
+        ["default", "default", "0", "4", "0.375", "0.059", "0.691"],
+        ["default", "default", "1", "5", "0.600", "-0.184", "1.384"],
     ]
 
 
@@ -53,32 +40,34 @@ def test_best_and_worst_names_both_ends(database_url: str) -> None:
     found = psql(database_url, "best_and_worst.sql")
     assert [row[0] for row in found] == ["best"] * 5 + ["worst"] * 4
     assert (found[0][1], found[-1][1]) == ("1.000", "-1.000")
-    assert found[-1][3:] == ["question 0", "hi"]
+    assert found[-1][5:] == ["question 0", "hi"]
 
 
 @pytest.mark.usefixtures("trained_call")
 def test_tokens_per_day_counts_exchanges_and_tokens(database_url: str) -> None:
     """8 choices and a lone call of 3 prompt tokens, 3 turns of 3 (as the record says); 12 answers of 3 tokens."""
-    assert psql(database_url, "tokens_per_day.sql") == [["2026-11-30", "default", "12", "36", "36"]]
+    assert psql(database_url, "tokens_per_day.sql") == [
+        ["2026-11-30", "default", "default", "12", "36", "36"]
+    ]
 
 
 @pytest.mark.usefixtures("trained_call")
 def test_groups_without_signal_says_why(database_url: str) -> None:
     assert psql(database_url, "groups_without_signal.sql") == [
-        ["default", "choices", "all alike", "1", "4", "1.000"],
-        ["default", "prompt", "one member", "1", "1", "-1.000"],
-        ["default", "prompt", "unscored", "1", "1", ""],
+        ["default", "default", "choices", "all alike", "1", "4", "1.000"],
+        ["default", "default", "prompt", "one member", "1", "1", "-1.000"],
+        ["default", "default", "prompt", "unscored", "1", "1", ""],
     ]
 
 
-@pytest.mark.parametrize("options", [(), ("-v", "version=1")])
+@pytest.mark.parametrize("options", [{}, {"version": 1}])
 def test_what_trained_a_version_lists_its_samples(
-    database_url: str, trained_call: str, options: tuple[str, ...]
+    database_url: str, trained_call: str, options: dict[str, int]
 ) -> None:
-    found = psql(database_url, "trained_by_version.sql", *options)
-    assert [row[7] for row in found] == ["0.375", "0.125", "-0.375"]
-    assert found[2][2] == trained_call
-    assert psql(database_url, "trained_by_version.sql", "-v", "version=7") == []
+    found = psql(database_url, "trained_by_version.sql", **options)
+    assert [row[8] for row in found] == ["0.375", "0.125", "-0.375"]
+    assert found[2][3] == trained_call
+    assert psql(database_url, "trained_by_version.sql", version=7) == []
 
 
 def test_the_views_and_the_files_are_documented(connection: Connection) -> None:

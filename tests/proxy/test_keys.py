@@ -22,6 +22,7 @@ PROTECTED = [
     ("GET", "/v1/models"),
     ("GET", "/v1/models/default"),
     ("POST", "/v1/trajectories/x/reward"),
+    ("POST", "/v1/rewards"),
     ("GET", "/v1/trajectories"),
     ("GET", "/v1/trajectories/x"),
     ("GET", "/v1/steps"),

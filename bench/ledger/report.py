@@ -1,0 +1,49 @@
+"""What a run found: tables on the screen, bench/results/ledger.json, and what falls short of the issue's targets."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.gateway.targets import Target, Verdict
+from bench.ledger.questions import Answer
+
+RESULTS = Path("bench/results/ledger.json")
+PARTIAL = Path("bench/results/ledger-partial.json")  # of a quick run
+TARGETS = (
+    Target("rows_per_second", "rows of 9 KB a second, one writer", at_least=1_500),
+    Target("rows_over_inserts", "times the rows of single inserts", at_least=4),
+    Target("visible_p99_ms", "ms from the answer to the row in SQL, p99 at 200/s", at_most=300),
+    Target("num_lost", "calls that failed or whose row did not come", at_most=0),
+    Target("num_read_whole", "large tables read whole for a few rows", at_most=0),
+    Target("slowest_question_seconds", "seconds, the slowest of the questions", at_most=2),
+)
+
+
+def verdicts(figures: dict[str, float]) -> list[Verdict]:
+    return [Verdict(target, figures[target.figure]) for target in TARGETS if target.figure in figures]
+
+
+def write(found: dict[str, Any], figures: dict[str, float], answers: list[Answer], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [{"measure": "question", "name": one.name, "seconds": round(one.seconds, 3)} for one in answers]
+    rounded = {name: round(value, 4) for name, value in figures.items()}
+    path.write_text(json.dumps({"machine": found, "figures": rounded, "rows": rows}, indent=1) + "\n")
+
+
+def show(console: Console, figures: dict[str, float], answers: list[Answer]) -> None:
+    table = Table("question", "seconds", "lines", title="examples/sql", title_justify="left")
+    for one in sorted(answers, key=lambda one: -one.seconds):
+        table.add_row(one.name, f"{one.seconds:.2f}", str(one.num_lines))
+    console.print(table)
+    table = Table("figure", "measured", title="Figures", title_justify="left")
+    for name, value in figures.items():
+        table.add_row(name, f"{value:,.0f}" if value >= 100 else f"{value:.3g}")
+    console.print(table)
+    table = Table("", "target", "wanted", "measured", title="Targets", title_justify="left")
+    for verdict in verdicts(figures):
+        mark = "[green]met[/]" if verdict.is_met else "[red]missed[/]"
+        table.add_row(mark, verdict.target.sentence, verdict.target.bound, f"{verdict.value:,.4g}")
+    console.print(table)

@@ -1,0 +1,25 @@
+-- Who rewards what: how many events of each source, key and metric, how many of them count, and what they say.
+\if :{?since}
+\else
+SELECT now() - interval '30 days' AS since
+\gset
+\endif
+WITH events AS MATERIALIZED (
+    SELECT project, source, key_name, metric, trajectory_id, value, comment, not_counted_reason
+    FROM v1.rewards
+    WHERE id >= v1.first_id_at(:'since')
+)
+SELECT
+    project,
+    source,
+    key_name,
+    metric,
+    count(*) AS num_events,
+    count(*) FILTER (WHERE not_counted_reason IS NULL) AS num_counted,
+    round((avg(value) FILTER (WHERE not_counted_reason IS NULL))::numeric, 3) AS reward,
+    count(comment) AS num_comments,
+    mode() WITHIN GROUP (ORDER BY comment) AS usual_comment,
+    mode() WITHIN GROUP (ORDER BY not_counted_reason) AS usually_not_counted_for
+FROM events
+GROUP BY project, source, key_name, metric
+ORDER BY project, num_events DESC, source, metric;

@@ -1,0 +1,135 @@
+"""Rewards from a query over the user's own tables: rows become items of POST /v1/rewards. Reads, and nothing else.
+
+Invariant: the same row gives the same item with the same id, whenever and in whatever order it is read, so that
+posting again changes nothing. Rows are read a few at a time, in a transaction that may not write.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+import psycopg
+
+from ledger.database import connect_options, database_address
+from slipstream.errors import UsageError
+
+REQUIRED = ("target", "reward")
+COLUMNS = {
+    "target": "a trajectory id, a reply's id, or your own trajectory id",
+    "reward": "a number or a boolean; NULL: the row is passed over",
+    "metric": "what is judged; without it `reward`",
+    "comment": "a remark",
+    "source": "who judges; without it `sql`",
+    "observed_at": "when the judgement was made",
+    "id": "the row's own id; without it a hash of the row",
+    "choice": "which choice of a call with several",
+}
+_ROWS_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Row 3 as it is posted: Item(3, {"target": "run-7", "reward": 1.0, "source": "sql", "id": "sql-9f2c…"})."""
+
+    number: int  # from 1
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that cannot be posted, and why."""
+
+    number: int
+    target: str
+    message: str
+
+
+@contextmanager
+def running_query(database_url: str, query: str) -> Iterator[Iterator[Sequence[Any] | list[str]]]:
+    """First the names of the columns, then the rows. Raises UsageError with what Postgres said."""
+    address = (
+        database_address(database_url).set(drivername="postgresql").render_as_string(hide_password=False)
+    )
+    try:
+        with psycopg.connect(address, **connect_options()) as connection:
+            connection.read_only = True
+            with connection.cursor(name="rewards") as cursor:
+                cursor.itersize = _ROWS_AT_ONCE
+                cursor.execute(query.strip().removesuffix(";").encode())
+                yield _rows(cursor)
+    except psycopg.Error as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise UsageError(f"The query could not be run: {said[0]}") from error
+
+
+def _rows(cursor: "psycopg.ServerCursor[Any]") -> Iterator[Any]:
+    yield [column.name for column in cursor.description or []]
+    yield from cursor
+
+
+def items(rows: Iterator[Any], source: str) -> Iterator[Item | BadRow | None]:
+    """An item for each row; None for one without a reward. Raises UsageError for columns that are not known."""
+    names = next(rows)
+    _check_columns(names)
+    for number, row in enumerate(rows, 1):
+        yield _item(number, dict(zip(names, row, strict=True)), source)
+
+
+def _check_columns(names: list[str]) -> None:
+    missing = [name for name in REQUIRED if name not in names]
+    unknown = [name for name in names if name not in COLUMNS]
+    if missing or unknown or len(set(names)) < len(names):
+        known = "; ".join(f"{name} ({meaning})" for name, meaning in COLUMNS.items())
+        wrong = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(unknown) or 'a column twice'}"
+        raise UsageError(
+            f"The query {wrong}. Its columns may be: {known}. Only target and reward are needed."
+        )
+
+
+def _item(number: int, row: dict[str, Any], source: str) -> Item | BadRow | None:
+    if row["reward"] is None:
+        return None
+    target = "" if row["target"] is None else str(row["target"])
+    try:
+        body = _body(target, row, source)
+    except (ValueError, OverflowError) as error:
+        return BadRow(number, target, str(error))
+    given = row.get("id")
+    return Item(number, {**body, "id": _hash(body) if given is None else str(given)})
+
+
+def _body(target: str, row: dict[str, Any], source: str) -> dict[str, Any]:
+    if not target:
+        raise ValueError("target is NULL")
+    body = {"target": target, "reward": _reward(row["reward"]), "source": row.get("source") or source}
+    for name in ("metric", "comment", "choice"):
+        if row.get(name) is not None:
+            body[name] = row[name] if name == "choice" else str(row[name])
+    if row.get("observed_at") is not None:
+        body["observed_at"] = _moment(row["observed_at"])
+    return body
+
+
+def _reward(value: Any) -> float | bool:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, int | float | Decimal):
+        raise ValueError(f"reward is {type(value).__name__}: cast it to a number or a boolean")  # noqa: TRY004 - of a row
+    if not isfinite(value):
+        raise ValueError("reward is not finite")
+    return float(value)
+
+
+def _moment(value: Any) -> str:
+    return value.isoformat() if isinstance(value, date | datetime) else str(value)
+
+
+def _hash(body: dict[str, Any]) -> str:
+    written = json.dumps(body, sort_keys=True).encode()
+    return f"sql-{hashlib.sha256(written).hexdigest()[:40]}"

@@ -1,0 +1,45 @@
+"""What the plain answers share: the world as flat lists, and the arithmetic of SQL's aggregates."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from statistics import mean
+from typing import Any
+
+from bench.ledger.world import Exchange, Task, Trajectory, moment
+
+Rows = list[tuple[Any, ...]]
+Pair = tuple[Trajectory, Exchange]
+
+
+def trajectories(tasks: Iterable[Task]) -> Iterator[Trajectory]:
+    return (trajectory for task in tasks for trajectory in task.trajectories)
+
+
+def exchanges(tasks: Iterable[Task], since: int) -> list[Pair]:
+    return [(t, e) for t in trajectories(tasks) for e in t.exchanges if e.id >> 80 >= since]
+
+
+def by(key: Callable[..., Any], items: Iterable[Any]) -> dict[Any, list[Any]]:
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for item in items:
+        found[key(*item)].append(item)
+    return found
+
+
+def score(trajectory: Trajectory, since: int) -> float | None:
+    """As the queries see it: only events of the time range."""
+    values = [r.value for r in trajectory.counted() if r.id >> 80 >= since and r.value is not None]
+    return mean(values) if values else None
+
+
+def percentile(values: list[float], share: float) -> float:
+    """As percentile_cont: linear between the two nearest."""
+    ordered = sorted(values)
+    at = share * (len(ordered) - 1)
+    low = int(at)
+    return ordered[low] + (at - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
+
+
+def week(ms: int) -> str:
+    day = moment(ms).date()
+    return str(day.fromordinal(day.toordinal() - day.weekday()))

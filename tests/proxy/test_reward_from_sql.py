@@ -1,0 +1,179 @@
+"""`slipstream reward --from-sql`: a query over the user's own tables becomes reward events, once."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from sqlalchemy import text
+from typer.testing import CliRunner
+
+from ledger.database import sync_engine
+from slipstream import reward_posting
+from slipstream.cli import app
+from slipstream.errors import NotRunningError, SlipstreamError, UsageError
+from slipstream.reward_posting import poster
+from slipstream.reward_query import Item
+from tests.proxy.running import RunningProxy
+
+Run = Callable[..., Result]
+VOTES = """
+    CREATE TABLE votes (run text, stars integer, said text, at timestamptz DEFAULT '2026-11-30T10:00:00Z');
+    INSERT INTO votes VALUES ('run-1', 1, 'great'), ('run-2', 0, NULL), ('run-3', NULL, NULL), (NULL, 1, NULL),
+        ('run-1', 7, NULL), ('not recorded', 1, NULL)
+"""
+QUERY = "SELECT run AS target, stars AS reward, said AS comment, at AS observed_at FROM votes ORDER BY run, stars;"
+
+
+def change(url: str, statement: str) -> None:
+    engine = sync_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
+
+
+@pytest.fixture
+def run(proxy: RunningProxy, empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command over a database of the user's, with two recorded trajectories in the ledger."""
+    for name in ("run-1", "run-2"):
+        proxy.chat(headers={"X-Trajectory-Id": name})
+    proxy.exchanges(2)
+    for part in VOTES.split(";"):
+        change(empty_database_url, part)
+    monkeypatch.setenv("SLIPSTREAM_URL", proxy.url)
+    monkeypatch.setenv("SLIPSTREAM_REWARDS_DATABASE_URL", empty_database_url)
+
+    def invoke(query: str, *options: str) -> Result:
+        file = tmp_path / "query.sql"
+        file.write_text(query)
+        return CliRunner().invoke(app, ["reward", "--from-sql", str(file), *options])
+
+    return invoke
+
+
+def events(proxy: RunningProxy) -> list[tuple[Any, ...]]:
+    return [
+        tuple(row)
+        for row in proxy.rows("SELECT target, value, comment, source FROM v1.rewards ORDER BY target, id")
+    ]
+
+
+def test_rows_become_rewards_and_what_is_wrong_with_a_row_is_told(run: Run, proxy: RunningProxy) -> None:
+    done = run(QUERY)
+    assert done.exit_code == 1
+    assert "6 rows: 1 early, 2 recorded, 2 refused, 1 without reward" in done.stdout
+    assert "row 2 (run-1): The reward 7.0 is outside the policy's range" in done.stderr.replace(
+        "row 3", "row 2"
+    )
+    assert "row 6 (no target): target is NULL" in done.stderr
+    assert events(proxy) == [
+        ("not recorded", 1.0, None, "sql"), ("run-1", 1.0, "great", "sql"), ("run-2", 0.0, None, "sql"),
+    ]  # fmt: skip
+
+
+def test_running_it_again_changes_nothing_and_a_changed_row_is_a_new_judgement(
+    run: Run, proxy: RunningProxy, empty_database_url: str
+) -> None:
+    """As from cron: I5."""
+    change(empty_database_url, "DELETE FROM votes WHERE run IS NULL OR stars > 1")
+    assert run(QUERY).exit_code == 0
+    before = events(proxy)
+    again = json.loads(run(QUERY, "--json").stdout)
+    assert (again["num_rows"], again["recorded"], again["unchanged"]) == (4, 0, 2)
+    assert events(proxy) == before
+    change(empty_database_url, "UPDATE votes SET stars = 1, at = now() WHERE run = 'run-2'")
+    assert json.loads(run(QUERY, "--json").stdout)["recorded"] == 1
+    counted = proxy.rows("SELECT value FROM v1.rewards WHERE target = 'run-2' AND is_counted")
+    assert [row.value for row in counted] == [1.0]
+
+
+def test_an_id_column_names_the_row(run: Run, proxy: RunningProxy) -> None:
+    query = "SELECT run AS target, stars AS reward, 'vote-' || run AS id FROM votes WHERE stars < 2 AND run LIKE 'run%'"
+    assert json.loads(run(query, "--json", "--source", "survey").stdout)["recorded"] == 2
+    changed = json.loads(
+        run(query.replace("stars AS", "1 - stars AS"), "--json", "--source", "survey").stdout
+    )
+    assert (changed["refused"], changed["refused_rows"][0]["message"][:26]) == (
+        2,
+        "A reward with this id exis",
+    )
+    ids = proxy.rows("SELECT idempotency_id, source FROM v1.rewards ORDER BY 1")
+    assert [tuple(row) for row in ids] == [("vote-run-1", "survey"), ("vote-run-2", "survey")]
+
+
+def test_a_dry_run_posts_nothing(run: Run, proxy: RunningProxy) -> None:
+    done = run(QUERY, "--dry-run")
+    assert "nothing was posted" in done.stdout
+    assert '"target": "run-1"' in done.stderr
+    assert events(proxy) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT run AS target FROM votes", "lacks reward"),
+        ("SELECT run AS target, stars AS reward, said AS remark FROM votes", "has remark"),
+        ("SELECT nothing", 'column "nothing" does not exist'),
+        ("DELETE FROM votes RETURNING run AS target, stars AS reward", "syntax error"),
+        (
+            "WITH d AS (DELETE FROM votes RETURNING *) SELECT run AS target, stars AS reward FROM d",
+            "data-modifying",
+        ),
+        ("SELECT run AS target, nextval('s') AS reward FROM votes", "read-only"),
+        (" ", "is empty"),
+    ],
+)
+def test_a_query_that_cannot_be_used_posts_nothing_and_says_why(
+    run: Run, proxy: RunningProxy, empty_database_url: str, query: str, message: str
+) -> None:
+    change(empty_database_url, "CREATE SEQUENCE s")
+    done = run(query)
+    assert isinstance(done.exception, UsageError)
+    assert message in str(done.exception)
+    assert events(proxy) == []
+
+
+def test_many_rows_go_in_batches(run: Run, proxy: RunningProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, call = [], reward_posting.call
+
+    def counted(url: str, body: Any, **options: Any) -> Any:
+        sizes.append(len(body))
+        return call(url, body, **options)
+
+    monkeypatch.setattr(reward_posting, "call", counted)
+    done = run(
+        "SELECT 'many-' || n AS target, n % 2 = 0 AS reward FROM generate_series(1, 450) AS n", "--json"
+    )
+    assert (json.loads(done.stdout)["early"], sizes) == (450, [200, 200, 50])
+
+
+def test_a_lost_answer_is_asked_for_again_and_nobody_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Any] = [
+        OSError("reset"),
+        (503, {}),
+        (200, {"data": [{"status": "recorded"}]}),
+        (401, {"error": {"message": "No key."}}),
+    ]
+    waits: list[float] = []
+
+    def answering(*_: Any, **__: Any) -> Any:
+        answer = answers.pop(0) if answers else OSError("gone")
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(reward_posting, "call", answering)
+    post = poster("http://127.0.0.1:1", None, waits.append)
+    assert post([Item(1, {})]) == [{"status": "recorded"}]
+    assert waits == [1, 2]
+    with pytest.raises(SlipstreamError, match=r"401.*No key"):
+        post([Item(1, {})])
+    with pytest.raises(NotRunningError, match="SLIPSTREAM_URL"):
+        post([Item(1, {})])
+
+
+def test_the_command_wants_either_a_target_or_a_query() -> None:
+    assert isinstance(CliRunner().invoke(app, ["reward"]).exception, UsageError)
+    assert isinstance(CliRunner().invoke(app, ["reward", "x", "1", "--from-sql", "f"]).exception, UsageError)
