@@ -131,7 +131,7 @@ def test_rows_of_an_older_schema_survive_the_way_up_down_and_up(empty_database_u
 
 def test_a_migration_that_broke_off_is_started_again(empty_database_url: str) -> None:
     """As if killed between two index builds: columns and some indexes are there, one index is not valid."""
-    migrate(empty_database_url)
+    migrate(empty_database_url, "0003")
     write(
         empty_database_url,
         "UPDATE alembic_version SET version_num = '0002'",
