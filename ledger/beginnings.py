@@ -84,4 +84,5 @@ def _row(id_: UUID, draft: Draft) -> dict[str, Any]:
         "choice_index": draft.choice.index,
         "metadata": to_json(attribution.metadata),
         "end_user": attribution.end_user and to_storable_text(attribution.end_user),
+        "erased_at": draft.erased_at,
     }

@@ -61,13 +61,14 @@ def whole_exchanges(
 
 
 def whole_prompts(rows: Iterable[Any]) -> list[list[int] | None]:
-    """Whole prompt ids of rows in id order: a parent is always among the rows before."""
+    """Whole prompt ids of rows in id order: a parent is among the rows before. None where a part of it was erased."""
     transcripts: dict[UUID, list[int]] = {}
     prompts: list[list[int] | None] = []
     for row in rows:
         prompt = row.prompt_ids
         if prompt is not None and row.parent_exchange_id is not None:
-            prompt = transcripts[row.parent_exchange_id][: row.num_shared_tokens] + prompt
+            shared = transcripts.get(row.parent_exchange_id)
+            prompt = None if shared is None else shared[: row.num_shared_tokens] + prompt
         if prompt is not None:
             transcripts[row.id] = prompt + (row.completion_ids or [])
         prompts.append(prompt)
@@ -75,12 +76,14 @@ def whole_prompts(rows: Iterable[Any]) -> list[list[int] | None]:
 
 
 def whole_messages(rows: Iterable[Any]) -> list[list[Any] | None]:
-    """Whole messages (storable form) of rows in id order."""
+    """Whole messages (storable form) of rows in id order, without those that were erased."""
     known: dict[UUID, list[Any]] = {}
     for row in rows:
         if row.messages is not None:
             shared = (
-                known[row.parent_exchange_id][: row.num_shared_messages] if row.num_shared_messages else []
+                known.get(row.parent_exchange_id, [])[: row.num_shared_messages]
+                if row.num_shared_messages
+                else []
             )
             known[row.id] = shared + row.messages
     return [known.get(row.id) for row in rows]

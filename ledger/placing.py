@@ -32,7 +32,8 @@ _OWN_NAMES = text("""
         ON n.project_id = wanted.project_id AND n.name = CAST(wanted.id AS text)
 """)
 _TRAJECTORIES = text(
-    "SELECT id, project_id, group_id, identified_by FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[]))"
+    "SELECT id, project_id, group_id, identified_by, erased_at IS NOT NULL AS is_erased"
+    " FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[]))"
 )
 
 
@@ -43,6 +44,7 @@ class Existing:
     project_id: UUID
     group_id: UUID | None
     identified_by: str
+    is_erased: bool = False
 
 
 def read_existing(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Existing]:
@@ -50,7 +52,7 @@ def read_existing(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Exi
 
 
 def _existing(rows: Iterable[Any]) -> dict[UUID, Existing]:
-    return {row.id: Existing(row.project_id, row.group_id, row.identified_by) for row in rows}
+    return {row.id: Existing(row.project_id, row.group_id, row.identified_by, row.is_erased) for row in rows}
 
 
 def about_own_ids(drafts: Sequence[Draft]) -> list[Question]:

@@ -6,6 +6,7 @@ reward be sure of what is being recorded.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 from uuid import UUID
 
@@ -17,6 +18,9 @@ from ledger.deltas import Transcript, delta_of, latest_transcripts, transcript_o
 from ledger.direct import Question, direct
 from ledger.drafts import Draft, drafts_of
 from ledger.early_rewards import are_waiting, reconcile
+from ledger.erasure.rewards import erase_rewards
+from ledger.erasure.skeleton import erased_draft
+from ledger.erasure.tombstones import buried, has_tombstones
 from ledger.grouping import GroupKey, group_key, group_size, join_groups
 from ledger.links import Linked, link_calls
 from ledger.merging import dissolve, merge
@@ -37,21 +41,31 @@ def record_calls(
     *,
     group_window_seconds: int = GROUP_WINDOW_SECONDS,
     policies: Sequence[Policy] | None = None,
-) -> None:
+) -> list[UUID]:
     """Write calls that are not yet written. Prompt groups hold what began within one window of this length.
 
-    `policies`: as they were read before; only their names and ids matter, which never change.
+    `policies`: as they were read before; only their names and ids matter, which never change. The ids of calls that
+    were erased as they came (ledger.erasure): their skeletons are written.
     """
-    connection = cast("Connection", direct(connection))
     drafts = drafts_of(calls, policies or read_policies(connection))
+    return record_drafts(connection, drafts, group_window_seconds=group_window_seconds)
+
+
+def record_drafts(
+    connection: Connection, drafts: list[Draft], *, group_window_seconds: int = GROUP_WINDOW_SECONDS
+) -> list[UUID]:
+    """As `record_calls`, in id order."""
+    connection = cast("Connection", direct(connection))
     if not drafts:
-        return
-    questions = (_present(drafts), are_waiting(drafts), *about_own_ids(drafts))
-    is_alone, (present, early, found, names) = lock_recording(connection, drafts, *questions)
+        return []
+    questions = (_present(drafts), are_waiting(drafts), has_tombstones(drafts), *about_own_ids(drafts))
+    is_alone, (present, early, stones, found, names) = lock_recording(connection, drafts, *questions)
     ids = set(present.scalars())
-    drafts = [draft for draft in drafts if draft.id not in ids]
+    drafts = asked = [draft for draft in drafts if draft.id not in ids]
     if not drafts:
-        return
+        return []
+    if stones:
+        drafts = buried(connection, drafts)
     plain = None if is_alone else place_by_own_ids(drafts, found, names)
     if plain:
         linked, existing = Linked(drafts, plain[0]), plain[1]
@@ -59,9 +73,24 @@ def record_calls(
         placed = place(connection, drafts)
         linked = link_calls(connection, drafts, placed) if is_alone else Linked(drafts, placed)
         existing = read_existing(connection, sorted(set(linked.placed.values())))
+    linked = _without_erased(linked, existing)
     _write(connection, linked, existing, group_window_seconds)
+    erased = [draft for draft in linked.drafts if draft.erased_at]
     if early:
-        reconcile(connection, linked.drafts, linked.placed)
+        reconcile(connection, asked if erased else linked.drafts, linked.placed)
+        erase_rewards(
+            connection, [draft.id for draft in erased], [linked.placed[draft.id] for draft in erased]
+        )
+    return [draft.call.call_id for draft in erased]
+
+
+def _without_erased(linked: Linked, existing: dict[UUID, Existing]) -> Linked:
+    """An erased trajectory stays erased, whatever goes on with it."""
+    gone = {id_ for id_, found in existing.items() if found.is_erased}
+    if not gone:
+        return linked
+    drafts = [erased_draft(draft) if linked.placed[draft.id] in gone else draft for draft in linked.drafts]
+    return replace(linked, drafts=drafts)
 
 
 def _write(

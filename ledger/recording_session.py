@@ -5,8 +5,9 @@ met by a new connection. Policies are read again after a minute, and at once whe
 """
 
 import time
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
+from uuid import UUID
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, ProgrammingError
@@ -19,6 +20,7 @@ from ledger.recording import record_calls
 from ledger.records import CallRecord
 
 _POLICIES_SECONDS = 60.0
+T = TypeVar("T")
 # What no record is guilty of (no server, no schema, a deadlock): tried again. Anything else is a record's own fault.
 TRY_AGAIN = (
     DatabaseUnreachableError,
@@ -39,8 +41,8 @@ class RecordingSession:
         self._policies: list[Policy] = []
         self._read_at = 0.0
 
-    def record(self, calls: Sequence[CallRecord], *reports: Question) -> None:
-        """All of them and the reports, committed together, or an exception."""
+    def record(self, calls: Sequence[CallRecord], *reports: Question) -> list[UUID]:
+        """All of them and the reports, committed together, or an exception. Those that were erased as they came."""
         if self._connection is None:
             self._connection = self._engine.connect()
         try:
@@ -48,11 +50,24 @@ class RecordingSession:
                 asked = direct(self._connection)
                 for statement, parameters in reports:
                     asked.later(statement, parameters)
+                erased: list[UUID] = []
                 if calls:
                     policies = self._known(self._connection, calls)
-                    record_calls(cast("Connection", asked), calls, policies=policies)
+                    erased = record_calls(cast("Connection", asked), calls, policies=policies)
                 else:
                     asked.ask()
+                return erased
+        except BaseException:
+            self.rest()
+            raise
+
+    def ask(self, question: Callable[[Connection], T]) -> T:
+        """Something else, between batches, on the same connection."""
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        try:
+            with self._connection.begin():
+                return question(self._connection)
         except BaseException:
             self.rest()
             raise

@@ -50,6 +50,7 @@ class ChoiceRecord:
     stop_reason: str | None = None
     prompt_ids: Sequence[int] | None = None  # where the prompts of one call differ; else the call's
     conversation_sha256: str | None = None  # all messages and this answer, as a next turn would repeat them
+    num_completion_tokens: int | None = None  # where the ids are gone; else their number
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, func, insert, select, text
 
+from ledger.erasure.rewards import without_words
 from ledger.errors import LedgerError, RewardOutOfRangeError
 from ledger.groups import is_group_ready
 from ledger.identifiers import new_id
@@ -60,8 +61,10 @@ def post_reward(connection: Connection, project: str, post: RewardPost) -> Rewar
     _check_value(post)
     project_id = _project_id(connection, project)
     judged = _judged(connection, project_id, post)
-    group_id = _check_range(connection, project_id, judged, post)
+    group_id, is_erased = _check_range(connection, project_id, judged, post)
     event = _event(post, project_id, judged)
+    if judged and is_erased:
+        event |= without_words(judged.trajectory_id, judged.exchange_id, event["source"])
     standing = same_post(connection, event) or same_judgement(connection, event)
     if standing is None:
         standing = event
@@ -109,22 +112,23 @@ def _project_id(connection: Connection, project: str) -> UUID:
 
 def _check_range(
     connection: Connection, project_id: UUID, judged: Judged | None, post: RewardPost
-) -> UUID | None:
-    """The group of the trajectory, where known. An early reward has to fit some policy of the project, and is checked
+) -> tuple[UUID | None, bool]:
+    """The group of the trajectory, where known, and whether it was erased. An early reward has to fit some policy of the project, and is checked
     again by v1.rewards when it is reconciled.
     """
     if judged is None:
         ranges = select(func.min(policies.c.reward_min), func.max(policies.c.reward_max))
         _require_within(post, *connection.execute(ranges.where(policies.c.project_id == project_id)).one())
-        return None
+        return None, False
     row = connection.execute(
-        select(policies.c.reward_min, policies.c.reward_max, trajectories.c.group_id)
+        select(
+            policies.c.reward_min, policies.c.reward_max, trajectories.c.group_id, trajectories.c.erased_at
+        )
         .join_from(trajectories, policies, policies.c.id == trajectories.c.policy_id)
         .where(trajectories.c.id == judged.trajectory_id)
     ).one()
     _require_within(post, row.reward_min, row.reward_max)
-    group_id: UUID | None = row.group_id
-    return group_id
+    return row.group_id, row.erased_at is not None
 
 
 def _require_within(post: RewardPost, smallest: float | None, largest: float | None) -> None:

@@ -18,7 +18,7 @@ COLUMNS = (
     "completion_ids", "logprobs", "finish_reason", "stop_reason", "num_completion_tokens",
     "parent_exchange_id", "num_shared_tokens", "num_shared_messages", "num_messages", "messages", "request",
     "prompt_ids", "num_prompt_tokens", "num_transcript_tokens", "transcript_sha256", "messages_sha256",
-    "is_trainable", "untrainable_reason",
+    "is_trainable", "untrainable_reason", "erased_at",
 )  # fmt: skip
 
 
@@ -38,6 +38,7 @@ def exchange_row(
         *_of_transcript(transcript),
         draft.reason is None,
         draft.reason,
+        draft.erased_at,
     )
 
 
@@ -91,7 +92,7 @@ def _of_choice(draft: Draft) -> tuple[Any, ...]:
         reals(choice.sampling_logprobs),
         _text(choice.finish_reason),
         _text(choice.stop_reason),
-        None if choice.completion_ids is None else len(choice.completion_ids),
+        choice.num_completion_tokens if choice.completion_ids is None else len(choice.completion_ids),
     )
 
 

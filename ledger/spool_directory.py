@@ -151,6 +151,11 @@ class SpoolDirectory:
         """A file that was a segment, if there is one."""
         return self._spares.pop() if self._spares else None
 
+    def drop_spares(self) -> None:
+        """They hold what was in them."""
+        while spare := self.take_spare():
+            spare.unlink()
+
     def remove(self) -> None:
         """The directory and all that is committed in it."""
         for number in self.segments():

@@ -89,6 +89,21 @@ class Reason(StrEnum):
     GROUP_ALREADY_TRAINED = "group_already_trained"
     TOO_STALE = "too_stale"
     TOO_LONG = "too_long"
+    ERASED = "erased"
+
+
+class ErasureSubject(StrEnum):
+    """What an erasure is about."""
+
+    USER = "user"
+    TRAJECTORY = "trajectory"
+
+
+class ErasureState(StrEnum):
+    """requested -> finished. From `requested` on, what arrives is erased; `finished`: so is what was there."""
+
+    REQUESTED = "requested"
+    FINISHED = "finished"
 
 
 class Scope(StrEnum):

@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 
 from ledger.call_numbers import Spooled
 from ledger.capture import Report
+from ledger.erasure.sweeper import Sweeper
 from ledger.recording_session import TRY_AGAIN, RecordingSession
 from ledger.rejected import rejected_paths, replay, set_aside
 from ledger.spool import Spool
@@ -43,6 +44,7 @@ class Writer:
         self._root = root
         self._session = RecordingSession(engine)
         self._metrics = metrics
+        self._sweeper = Sweeper(spool, self._session)
         self._reports = CaptureReports(spool, root, metrics)
         self._rejected = rejected_paths(root)  # tried again once: code or schema may be other ones now
         self._adopt_seconds = adopt_seconds
@@ -87,6 +89,8 @@ class Writer:
                     adopt_at = time.monotonic() + self._adopt_seconds
                     self._adopt()
                     self._replay_rejected()
+                if not is_last:
+                    self._sweeper.look()
                 self._report(is_last=is_last)
             except Exception as error:  # noqa: BLE001 - this thread ends only when it is told to
                 self._metrics.commit_failures.inc()
@@ -115,6 +119,7 @@ class Writer:
         if batch.spooled:
             self._write(self._reports.process, batch.spooled)
         self._spool.commit(batch)  # where nothing of what waits is whole, too
+        self._sweeper.sweep_late()
         return True
 
     def _adopt(self) -> None:
@@ -168,7 +173,8 @@ class Writer:
     def _commit(self, process: str, spooled: Sequence[Spooled]) -> None:
         is_own = process == self._reports.process
         report = self._reports.report() if is_own else Report(process, self._root)
-        self._session.record([record for record, _ in spooled], report.commit(spooled).question())
+        erased = self._session.record([record for record, _ in spooled], report.commit(spooled).question())
+        self._sweeper.add(erased)
         if is_own:
             self._reports.told()
         self._metrics.committed.inc(len(spooled))

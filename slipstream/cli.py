@@ -14,6 +14,8 @@ from ledger.logs import configure_logs
 from ledger.settings import explain
 from slipstream.commands import act, diagnose, look, process, stack
 from slipstream.commands.audit import audit
+from slipstream.commands.erase import erase
+from slipstream.commands.files import export, import_
 from slipstream.commands.keys import keys
 from slipstream.commands.retention import retention
 from slipstream.errors import ChildFailedError, SlipstreamError
@@ -37,6 +39,9 @@ app.add_typer(keys, name="keys")
 app.add_typer(retention, name="retention")
 app.command()(act.reward)
 app.command()(act.train)
+app.command()(erase)
+app.command()(export)
+app.command("import")(import_)
 app.command(context_settings=PASS_THROUGH)(look.psql)
 app.command()(look.config)
 app.command()(diagnose.doctor)

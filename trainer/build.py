@@ -29,6 +29,10 @@ MEMBERS = text("SELECT id, group_id FROM trajectories WHERE group_id = ANY(:grou
 USED = text(
     "SELECT exchange_id, trajectory_id, advantage FROM step_samples WHERE step_id = :step_id AND is_used"
 )
+LEAVE_OUT_ERASED = text(
+    "UPDATE step_samples AS s SET is_used = false, reason = 'erased' FROM exchanges AS e"
+    " WHERE s.step_id = :step_id AND s.is_used AND e.id = s.exchange_id AND e.untrainable_reason = 'erased'"
+)
 
 
 @dataclass(slots=True)
@@ -80,7 +84,8 @@ def write_batch(connection: Connection, step: Step, batch: Batch) -> None:
 
 
 def read_samples(connection: Connection, step: Step) -> list[Sample]:
-    """The samples of a built step, in the order of their trajectories."""
+    """The samples of a built step, in the order of their trajectories. What was erased since then is none any more."""
+    connection.execute(LEAVE_OUT_ERASED, {"step_id": step.id})
     advantages: dict[UUID, dict[UUID, float]] = defaultdict(dict)
     for row in connection.execute(USED, {"step_id": step.id}):
         advantages[row.trajectory_id][row.exchange_id] = row.advantage

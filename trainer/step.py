@@ -27,6 +27,7 @@ from trainer.settings import TrainerSettings
 from trainer.update import update
 
 logger = structlog.get_logger()
+ALL_ERASED = "All that it was built from was erased before it was learned from."
 
 
 @dataclass(slots=True)
@@ -148,9 +149,9 @@ def build_samples(run: _Run) -> None:
 
 def update_and_save(run: _Run) -> None:
     """Built -> updated -> saved. What an earlier attempt has saved is adopted, not made again."""
-    saved = checkpoint.find_saved(run.settings, run.policy.line, run.step)
+    saved = checkpoint.find_saved(run.settings, run.policy.line, run.step) or _update(run)
     if saved is None:
-        saved = _update(run)
+        return
     run.lease.check()
     with run.trainer.engine.begin() as connection:
         metrics = {"seconds_save": run.seconds()}
@@ -158,10 +159,15 @@ def update_and_save(run: _Run) -> None:
     run.reached(StepState.SAVED, adapter_sha256=saved.sha256)
 
 
-def _update(run: _Run) -> Saved:
+def _update(run: _Run) -> Saved | None:
+    """None where all that it was built from has been erased meanwhile: then it is skipped."""
     settings, step = run.settings, run.step
     with run.trainer.engine.begin() as connection:
         samples = build.read_samples(connection, step)
+        if not samples:
+            transitions.to_skipped_as_erased(connection, step, ALL_ERASED)
+            run.reached(StepState.SKIPPED, reason=ALL_ERASED)
+            return None
     model = run.trainer.models.get(settings)
     parent = checkpoint.read_parent(settings, run.policy.line, step.parent_version)
     model.reset(parent.adapter, parent.moments)

@@ -111,6 +111,12 @@ def to_skipped(connection: Connection, step: Step, metrics: dict[str, Any], reas
     move(connection, step, StepState.SKIPPED, [StepState.CLAIMED], metrics=metrics, reason=reason)
 
 
+def to_skipped_as_erased(connection: Connection, step: Step, reason: str) -> None:
+    """All that a built step would have learned from was erased meanwhile."""
+    move(connection, step, StepState.SKIPPED, [StepState.BUILT, StepState.UPDATED], reason=reason)
+    connection.execute(CLOSE_CLAIMED, {"id": step.id, "state": "skipped", "reason": Reason.ERASED})
+
+
 def to_failed(connection: Connection, step: Step, reason: str, metrics: dict[str, Any] | None = None) -> None:
     """Set the step aside; its groups are not tried again. Live stays where it is."""
     move(connection, step, StepState.FAILED, [*_UNSAVED, StepState.SAVED], metrics=metrics, reason=reason)

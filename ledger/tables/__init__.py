@@ -6,6 +6,7 @@ drop a partition; docs/decisions/0002-ledger-schema.md says why.
 """
 
 from ledger.tables.capture import capture_hours, capture_processes
+from ledger.tables.erasure import erasures, exports, tombstones
 from ledger.tables.exchanges import exchanges
 from ledger.tables.learning import step_samples, training_steps
 from ledger.tables.metadata import metadata
@@ -18,7 +19,9 @@ __all__ = [
     "api_keys",
     "capture_hours",
     "capture_processes",
+    "erasures",
     "exchanges",
+    "exports",
     "groups",
     "metadata",
     "policies",
@@ -27,6 +30,7 @@ __all__ = [
     "removals",
     "reward_events",
     "step_samples",
+    "tombstones",
     "training_steps",
     "trajectories",
     "trajectory_names",

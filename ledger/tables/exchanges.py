@@ -21,6 +21,23 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from ledger.tables.metadata import created_at, metadata, one_of
 from ledger.vocabulary import ExchangeStatus, IdentifiedBy, Reason
 
+# Where a request may name its user. A name may be longer than an index holds: its beginning is indexed.
+USERS = {
+    "user": "request ->> 'user'::text",
+    "safety_identifier": "request ->> 'safety_identifier'::text",
+    "metadata_user_id": "request #>> '{metadata,user_id}'::text[]",
+}
+
+
+def _index_of_user(name: str, value: str) -> Index:
+    return Index(
+        f"ix_exchanges_{name}",
+        "project_id",
+        text(f'"left"({value}, 256)'),
+        postgresql_where=text(f"({value}) IS NOT NULL"),
+    )
+
+
 exchanges = Table(
     "exchanges",
     metadata,
@@ -162,6 +179,7 @@ exchanges = Table(
         server_default=text("0"),
         comment="Which prompt of its call it answers (legacy completions take several).",
     ),
+    Column("erased_at", DateTime(timezone=True), comment="When its payload was erased; NULL = it was not."),
     one_of("status", ExchangeStatus),
     one_of("untrainable_reason", Reason),
     one_of("turn_type", ("main", "side")),
@@ -190,6 +208,7 @@ exchanges = Table(
         "id",
         postgresql_where=text("continues_sha256 IS NOT NULL AND identified_by = 'new'"),
     ),
+    *(_index_of_user(name, value) for name, value in USERS.items()),
     postgresql_partition_by="RANGE (id)",
     comment="One request and one choice of its response, with the exact token ids and sampling logprobs.",
 )

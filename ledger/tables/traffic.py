@@ -88,10 +88,17 @@ trajectories = Table(
     ),
     Column("metadata", JSONB, comment="The caller's metadata of its first call."),
     Column("end_user", Text, comment="The request's `user` (or safety identifier), for erasure."),
+    Column("erased_at", DateTime(timezone=True), comment="When it was erased; NULL = it was not."),
     created_at(),
     one_of("identified_by", IdentifiedBy),
     Index("ix_trajectories_group_id", "group_id"),
     Index("ix_trajectories_external_id", "project_id", "external_id"),
+    Index(
+        "ix_trajectories_end_user",
+        "project_id",
+        text('"left"(end_user, 256)'),
+        postgresql_where=text("end_user IS NOT NULL"),
+    ),
     postgresql_partition_by="RANGE (id)",
     comment="One attempt at one task: a conversation or an agent run.",
 )

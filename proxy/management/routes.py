@@ -14,10 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.exceptions import HTTPException
 
 from ledger import reading
+from ledger.erasure.subject import Subject
 from ledger.errors import RewardRefusedError
 from ledger.identifiers import parse_id
 from ledger.rewards import RewardPost, post_reward
-from ledger.vocabulary import Scope
+from ledger.vocabulary import ErasureSubject, Scope
 from proxy.access.caller import Caller
 from proxy.body import read_body, read_headers
 from proxy.errors import (
@@ -30,6 +31,7 @@ from proxy.errors import (
     UnprocessableError,
 )
 from proxy.management.bounded import in_transaction
+from proxy.management.erasing import erased
 from proxy.management.models import list_models, read_model
 from proxy.management.nudge import Nudge
 from proxy.management.readiness import what_is_missing
@@ -60,6 +62,7 @@ def create_management(parts: Parts, engine: AsyncEngine, nudge: Nudge) -> FastAP
     _add_models(app, parts)
     _add_rewards(app, parts, engine, nudge)
     _add_reading(app, engine)
+    _add_erasing(app, parts, engine)
     _add_operating(app, parts, engine)
     return app
 
@@ -147,6 +150,19 @@ def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
     @app.get("/v1/versions")
     async def versions(caller: Administering) -> Response:
         return _list(await read(caller, reading.list_versions))
+
+
+def _add_erasing(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:
+    async def erase(caller: Caller, subject: ErasureSubject, name: str) -> Response:
+        return _json(await erased(engine, parts.settings.spool, caller, Subject(subject, name)))
+
+    @app.delete("/v1/users/{user:path}")
+    async def user(caller: Administering, user: str) -> Response:
+        return await erase(caller, ErasureSubject.USER, user)
+
+    @app.delete("/v1/trajectories/{trajectory_id:path}")
+    async def trajectory(caller: Administering, trajectory_id: str) -> Response:
+        return await erase(caller, ErasureSubject.TRAJECTORY, trajectory_id)
 
 
 def _list(rows: list[dict[str, Any]]) -> Response:

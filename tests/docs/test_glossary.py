@@ -15,6 +15,7 @@ LISTS = {
     "Groups: kind and state": [vocabulary.GroupKind, vocabulary.GroupState],
     "State of a step": [vocabulary.StepState],
     "State of a version": [vocabulary.VersionState],
+    "What was erased, and how far": [vocabulary.ErasureSubject, vocabulary.ErasureState],
     "What a key may do": [vocabulary.Scope],
     "Where a baseline came from": [vocabulary.BaselineKind],
     "Why something was not trained": [vocabulary.Reason],

@@ -1,0 +1,1 @@
+"""Exports: exchanges, whole, as files that can be trained from again. One row is one exchange (docs/exports.md)."""

@@ -1,0 +1,164 @@
+"""`slipstream export` and `slipstream import`: the ledger as files, and files as rows of the ledger."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from sqlalchemy import Engine
+
+from ledger.exports.filters import Filters, groups_named
+from ledger.imports.file import Importer, Report
+from ledger.imports.lines import json_lines, parquet_lines
+from slipstream.commands.erase import operator
+from slipstream.commands.look import JsonOption
+from slipstream.errors import SlipstreamError, UsageError
+from slipstream.running import find_running
+
+FormatOption = Annotated[
+    str | None, typer.Option("--format", help="parquet or jsonl; else by the file's ending.")
+]
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60}
+
+
+def export(
+    path: Annotated[str, typer.Argument(help="The file, .parquet or .jsonl; - is the standard output, as JSON lines.")],
+    *,
+    format_: FormatOption = None,
+    project: Annotated[str | None, typer.Option(help="Only this project's.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Only this policy's.")] = None,
+    version: Annotated[int | None, typer.Option(help="Only what this version produced.")] = None,
+    since: Annotated[str | None, typer.Option(help="Calls from then on: 2026-11-30, an ISO time, or 7d, 12h, 30m ago.")] = None,
+    until: Annotated[str | None, typer.Option(help="Calls before then.")] = None,
+    is_trainable: Annotated[bool, typer.Option("--trainable", help="Only what the trainer may use.")] = False,
+    group: Annotated[str | None, typer.Option(help="Only this group's: its id or key.")] = None,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Write exchanges, whole, with their rewards and what they taught. The file gets its name once it is whole."""
+    from ledger.exports.export import STANDARD_OUTPUT
+    from ledger.exports.export import export as write
+
+    with ledger_engine() as engine:
+        group_ids = None
+        if group is not None:
+            with engine.connect() as connection:
+                group_ids = groups_named(connection, group, project)
+        filters = Filters(
+            project, policy, version, _moment(since), _moment(until), is_trainable or None, group_ids
+        )
+        with shown(is_hidden=as_json) as progress:
+            task = progress.add_task("exchanges", total=None)
+
+            def advance(number: int, total: int) -> None:
+                progress.update(task, completed=number, total=total)
+
+            with told_errors(path):
+                done = write(engine, path, format_, filters, requested_by=operator(), progress=advance)
+    is_quiet = path == STANDARD_OUTPUT
+    typer.echo(json.dumps(done) if as_json else f"{done['num_exchanges']} exchanges in {path}", err=is_quiet)
+
+
+def import_(
+    path: Annotated[str, typer.Argument(help="A file of `slipstream export`, or a chat log as JSON lines; - is the standard input.")],
+    *,
+    format_: FormatOption = None,
+    project: Annotated[str | None, typer.Option(help="Into this project. [default: the rows' own; of chat logs: default]")] = None,
+    policy: Annotated[str | None, typer.Option(help="Into this policy. [default: the rows' own; of chat logs: default]")] = None,
+    is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come of it, and change nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Take exported exchanges, or OpenAI-style chat logs as teacher data, into the ledger. What exists stays."""
+    with (
+        ledger_engine() as engine,
+        told_errors(path),
+        opened(path) as file,
+        shown(is_hidden=as_json) as progress,
+    ):
+        task = progress.add_task(
+            "bytes", total=None if file is sys.stdin.buffer else Path(path).stat().st_size
+        )
+        is_parquet = format_ == "parquet" or (format_ is None and path.endswith(".parquet"))
+        lines = parquet_lines(Path(path)) if is_parquet else json_lines(file)
+
+        def advance() -> None:
+            if file is not sys.stdin.buffer and not is_parquet:
+                progress.update(task, completed=file.tell())
+
+        report = Importer(engine, project, policy, is_dry_run).run(lines, advance)
+    typer.echo(
+        json.dumps({**report.as_json(), "is_dry_run": is_dry_run}) if as_json else _told(report, is_dry_run)
+    )
+    if report.num_bad:
+        raise typer.Exit(1)
+
+
+def _told(report: Report, is_dry_run: bool) -> str:
+    would = "Would import" if is_dry_run else "Imported"
+    lines = [
+        f"{would} {report.num_new} exchanges and {report.num_rewards} judgements from {report.num_lines} lines.",
+        f"{report.num_existing} exchanges were there already.",
+        *(f"line {bad['line']}: {bad['problem']}" for bad in report.bad_lines),
+    ]
+    if report.num_bad > len(report.bad_lines):
+        lines.append(f"… {report.num_bad} bad lines in all.")
+    return "\n".join(lines)
+
+
+@contextmanager
+def ledger_engine() -> Iterator[Engine]:
+    """An engine whose schema was checked."""
+    from ledger.database import check_database, sync_engine, translated_errors
+
+    engine = sync_engine(find_running().require("DATABASE_URL"), pool_size=1)
+    try:
+        with translated_errors():
+            with engine.connect() as connection:
+                check_database(connection)
+            yield engine
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Any]:
+    if path == "-":
+        yield sys.stdin.buffer
+        return
+    with Path(path).open("rb") as file:
+        yield file
+
+
+@contextmanager
+def told_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SlipstreamError(f"{path}: {error.strerror or error}") from error
+
+
+def shown(*, is_hidden: bool) -> Progress:
+    """A bar on the terminal, on stderr; nothing where a program reads."""
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    return Progress(*columns, console=console, transient=True, disable=is_hidden or not console.is_terminal)
+
+
+def _moment(text: str | None) -> datetime | None:
+    """A date is its midnight in UTC. Raises UsageError."""
+    if text is None:
+        return None
+    if text[:-1].isdecimal() and text[-1] in _UNITS:
+        return datetime.fromtimestamp(datetime.now(UTC).timestamp() - int(text[:-1]) * _UNITS[text[-1]], UTC)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{text!r} is no time: say 2026-11-30, 2026-11-30T12:00:00Z, 7d, 12h or 30m."
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
