@@ -14,7 +14,8 @@ from tests.ledger.test_audit import Capture
 
 _ROWS = text("SELECT id FROM exchanges WHERE id = ANY (:ids) ORDER BY id")
 _DOINGS = st.lists(
-    st.sampled_from(["accept", "end", "end", "commit", "commit again later", "die", "die and adopt"]), max_size=15
+    st.sampled_from(["accept", "end", "end", "commit", "commit again later", "die", "die and adopt"]),
+    max_size=15,
 )
 
 
