@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from bench.ledger.blocks import COLUMNS, Block, Line, add_steps, add_task
 from bench.ledger.traffic import Traffic
-from bench.ledger.world import LINES, Plan, Task, moment
+from bench.ledger.world import DAY_MS, LINES, Plan, Task, moment
 from ledger.database import database_address, sync_engine
 from ledger.partitions import ensure_partitions
 from ledger.policies import ensure_policy
@@ -44,10 +44,12 @@ def load(url: str, plan: Plan, traffic: Traffic, tell: Callable[[str], None] = l
 
 
 def _prepare(url: str, plan: Plan) -> list[Line]:
+    months = [
+        moment(plan.since_ms + days * DAY_MS) for days in range(0, plan.num_days + _MONTH_DAYS, _MONTH_DAYS)
+    ]
     engine = sync_engine(url, pool_size=1)
-    days = range(0, plan.num_days + _MONTH_DAYS, _MONTH_DAYS)
     with engine.connect() as connection:
-        ensure_partitions(connection, also=[moment(plan.since_ms + day * 86_400_000) for day in days])
+        ensure_partitions(connection, also=months)
     with engine.begin() as connection:
         policies = [
             ensure_policy(connection, name=policy, base_model="base", project=project)
