@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ledger.call_numbers import CallNumbers, Spooled
 from ledger.codec import UNENCODABLE, call_pieces
-from ledger.erasure.frames import IsErased, Segment, erase_frames, wipe_behind
+from ledger.erasure.frames import IsErased, erase_frames, segments_of
 from ledger.records import CallRecord
 from ledger.request_body import derived
 from ledger.spool_batch import Batch, accepted_of, read_files
@@ -215,21 +215,13 @@ class Spool:
             self._running.forget(number)
             del self._ends[number]
 
-    def erase(self, is_erased: IsErased) -> int:
-        """Empty the frames of these calls. For the thread that reads batches, as `forget_dropped`: nobody else reads."""
-        with translated(self.path):
-            return erase_frames(self._segments(), is_erased)
-
-    def forget_dropped(self) -> None:
-        """Wipe what lies in files that were segments before: spare ones, and behind the end of those in use."""
-        self._directory.drop_spares()
+    def erase(self, is_erased: IsErased, *, is_first: bool = True) -> int:
+        """Empty the frames of these calls; at first also what was in these files before. By the thread that reads batches."""
         with self._mutex, translated(self.path):
-            for segment in self._segments():
-                wipe_behind(segment)
-
-    def _segments(self) -> list[Segment]:
-        ends = {**self._ends, self._writer.number: self._writer.end}
-        return [Segment(self._directory.segment_path(n), n, ends[n]) for n in sorted(ends)]
+            ends = {**self._ends, self._writer.number: self._writer.end}
+            segments = segments_of(self._directory, ends, is_wiped=is_first)
+        with translated(self.path):
+            return erase_frames(segments, is_erased)
 
     def close(self) -> None:
         """Leave nothing behind if all is committed; otherwise leave it to be adopted."""

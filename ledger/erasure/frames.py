@@ -5,7 +5,7 @@ one who may read a file calls this: the owner's writer thread, or whoever holds 
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
@@ -17,6 +17,7 @@ from ledger.codec import UNDECODABLE, call_of, call_pieces, decode_held
 from ledger.erasure.skeleton import skeleton_of
 from ledger.records import CallRecord
 from ledger.request_body import derived
+from ledger.spool_directory import SpoolDirectory
 from ledger.spool_frames import END, Frame, Gap, encode_frame, scan, seed_of
 
 IsErased = Callable[[CallRecord], bool]
@@ -30,6 +31,16 @@ class Segment:
     path: Path
     number: int
     end: int | None = None
+
+
+def segments_of(directory: SpoolDirectory, ends: Mapping[int, int], *, is_wiped: bool) -> list[Segment]:
+    """`is_wiped`: with what was in these files before, in spare ones and behind the ends; nobody may write meanwhile."""
+    segments = [Segment(directory.segment_path(number), number, ends[number]) for number in sorted(ends)]
+    if is_wiped:
+        directory.drop_spares()
+        for segment in segments:
+            wipe_behind(segment)
+    return segments
 
 
 def frames_of(segments: Sequence[Segment]) -> Iterator[tuple[Segment, Frame | Gap]]:

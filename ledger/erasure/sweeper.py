@@ -45,7 +45,7 @@ class Sweeper:
     def sweep_late(self) -> None:
         """Once they are committed."""
         if self._late:
-            self._sweep(lambda call: call.call_id in self._late)
+            self._sweep(lambda call: call.call_id in self._late, is_first=False)
             self._late.clear()
 
     def look(self) -> None:
@@ -66,7 +66,6 @@ class Sweeper:
         if not stones:
             return
         try:
-            self._spool.forget_dropped()
             self._sweep(lambda call: is_buried(call.call_id, call.project, digests_of(call), stones))
         except SpoolError:
             self._seen, self._since = seen, since  # with the next look
@@ -79,6 +78,6 @@ class Sweeper:
         self._since = max((row.created_at for row in rows), default=self._since)
         return stones_of((row.name, row.subject_sha256, row.before_id) for row in new)
 
-    def _sweep(self, is_erased: IsErased) -> None:
-        num_frames = self._spool.erase(is_erased)
+    def _sweep(self, is_erased: IsErased, *, is_first: bool = True) -> None:
+        num_frames = self._spool.erase(is_erased, is_first=is_first)
         _LOG.info("spool_swept", num_frames=num_frames)

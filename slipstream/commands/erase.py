@@ -25,11 +25,11 @@ def erase(
     from ledger.erasure.erase import erase_all
     from ledger.erasure.subject import Subject
 
-    if (user is None) == (trajectory is None):
+    if bool(user) == bool(trajectory):
         raise UsageError("Say what to erase: --user NAME or --trajectory ID.")
     subject = (
         Subject(ErasureSubject.TRAJECTORY, trajectory or "")
-        if user is None
+        if not user
         else Subject(ErasureSubject.USER, user)
     )
     running = find_running()

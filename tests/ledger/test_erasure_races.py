@@ -146,7 +146,6 @@ def test_a_spool_forgets_what_is_committed_what_waits_what_runs_and_what_it_held
             spool.commit(spool.read_batch(100))
     assert files_with_mark(tmp_path)
     gone = {call.call_id for call in calls}
-    spool.forget_dropped()
     spool.erase(lambda call: call.call_id in gone)
     assert files_with_mark(tmp_path) == []
     files = [Segment(path, int(path.stem)) for path in sorted(spool.path.glob("*.segment"))]

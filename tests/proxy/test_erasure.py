@@ -133,3 +133,9 @@ def test_a_trajectory_is_deleted_by_the_id_of_its_reply(proxy: RunningProxy) -> 
     assert found["erased_at"]
     assert [turn["messages"] for turn in found["exchanges"]] == [None]
     assert json.dumps(found).count(MARK) == 0
+
+
+@pytest.mark.parametrize("path", ["/v1/users/", "/v1/users", "/v1/users//"])
+def test_nobody_is_erased_by_a_name_that_is_not_there(proxy: RunningProxy, path: str) -> None:
+    assert proxy.client.delete(path).status_code in (404, 405)
+    assert proxy.rows("SELECT 1 FROM erasures") == []

@@ -60,7 +60,7 @@ def test_the_standard_input_is_a_file_like_any_other(run: CliRunner) -> None:
 @pytest.mark.parametrize("arguments", [
     ["export", "a.csv"], ["export", "/nowhere/a.jsonl"], ["export", "-", "--format", "parquet"],
     ["export", "a.jsonl", "--since", "yesterday"], ["export", "a.jsonl", "--group", "unknown"],
-    ["import", "missing.jsonl"], ["erase"], ["erase", "--user", "u", "--trajectory", "t"],
+    ["import", "missing.jsonl"], ["erase"], ["erase", "--user", ""], ["erase", "--user", "u", "--trajectory", "t"],
     ["erase", "--user", "u", "--project", "nowhere"],
 ])  # fmt: skip
 def test_what_cannot_be_done_ends_in_a_sentence(run: CliRunner, arguments: list[str]) -> None:
