@@ -16,7 +16,7 @@ from uuid import UUID
 from msgspec import MsgspecError, msgpack
 
 from ledger.records import Attribution, CallRecord, ChoiceRecord
-from ledger.spool_frames import MARKER
+from ledger.spool.frames import MARKER
 from ledger.token_ids import TokenIds
 from ledger.vocabulary import ExchangeStatus, IdentifiedBy, Reason
 

@@ -7,8 +7,8 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from ledger.capture import Report
-from ledger.spool import Spool
+from ledger.audit.capture import Report
+from ledger.spool.spool import Spool
 from proxy.metrics import Metrics
 
 _RECENT_HOURS = 2  # of which `accepted` may still grow

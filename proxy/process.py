@@ -10,7 +10,7 @@ import structlog
 from fastapi import FastAPI
 
 from ledger.database import async_engine, sync_engine
-from ledger.spool import Spool
+from ledger.spool.spool import Spool
 from proxy.access.concurrency import Concurrency
 from proxy.access.keys import Keys, require_key
 from proxy.conversation.conversations import Conversations

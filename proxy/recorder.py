@@ -15,7 +15,7 @@ import structlog
 from ledger.codec import UNENCODABLE
 from ledger.errors import SpoolError
 from ledger.records import CallRecord
-from ledger.spool import Spool
+from ledger.spool.spool import Spool
 from proxy.metrics import Metrics
 
 log = structlog.get_logger()

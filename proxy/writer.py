@@ -14,13 +14,13 @@ from pathlib import Path
 import structlog
 from sqlalchemy import Engine
 
-from ledger.call_numbers import Spooled
-from ledger.capture import Report
+from ledger.audit.call_numbers import Spooled
+from ledger.audit.capture import Report
+from ledger.audit.rejected import rejected_paths, replay, set_aside
 from ledger.erasure.sweeper import Sweeper
 from ledger.recording_session import TRY_AGAIN, RecordingSession
-from ledger.rejected import rejected_paths, replay, set_aside
-from ledger.spool import Spool
-from ledger.spool_orphans import Orphan, adopt_orphans
+from ledger.spool.orphans import Orphan, adopt_orphans
+from ledger.spool.spool import Spool
 from proxy.capture_reports import CaptureReports
 from proxy.metrics import Metrics
 

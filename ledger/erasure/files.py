@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ledger.audit.rejected import rejected_paths
 from ledger.codec import UNDECODABLE, call_of, call_pieces, decode_held
 from ledger.durable import sync_path
 from ledger.erasure.frames import IsErased, Segment, calls_in, erase_frames, frames_of, wipe_behind
 from ledger.erasure.skeleton import skeleton_of
-from ledger.rejected import rejected_paths
 from ledger.request_body import derived
-from ledger.spool_directory import CORRUPT, SpoolDirectory, orphan_paths
+from ledger.spool.directory import CORRUPT, SpoolDirectory, orphan_paths
 
 _BESIDE = ("number", "process", "refused_by")
 _WAIT_SECONDS = 6.0  # for the living ones, which look every two seconds

@@ -12,13 +12,13 @@ from uuid import UUID
 
 import structlog
 
-from ledger.call_numbers import Spooled
+from ledger.audit.call_numbers import Spooled
 from ledger.codec import UNDECODABLE, call_of, call_pieces, decode_held
 from ledger.erasure.skeleton import skeleton_of
 from ledger.records import CallRecord
 from ledger.request_body import derived
-from ledger.spool_directory import SpoolDirectory
-from ledger.spool_frames import END, Frame, Gap, encode_frame, scan, seed_of
+from ledger.spool.directory import SpoolDirectory
+from ledger.spool.frames import END, Frame, Gap, encode_frame, scan, seed_of
 
 IsErased = Callable[[CallRecord], bool]
 _LOG = structlog.get_logger()

@@ -17,7 +17,7 @@ from ledger.erasure.subject import digests_of
 from ledger.erasure.tombstones import Stones, is_buried, stones_of
 from ledger.errors import SpoolError
 from ledger.recording_session import RecordingSession
-from ledger.spool import Spool
+from ledger.spool.spool import Spool
 
 _LOG = structlog.get_logger()
 _EVERY_SECONDS = 2.0

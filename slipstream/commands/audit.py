@@ -13,8 +13,8 @@ from slipstream.running import find_running
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from ledger.audit import Hour
-    from ledger.audit_reading import Audit
+    from ledger.audit.comparison import Hour
+    from ledger.audit.evidence import Audit
 
 _COUNTS = (
     "accepted", "spooled", "committed", "interrupted", "running", "waiting", "rejected", "elsewhere",
@@ -32,7 +32,7 @@ def audit(
     ] = False,
 ) -> None:
     """Compare accepted, spooled, committed and lost calls. Ends with 1 on any loss or gap."""
-    from ledger.audit_reading import audit as audit_ledger
+    from ledger.audit.evidence import audit as audit_ledger
     from ledger.database import check_database, sync_engine, translated_errors
 
     running = find_running()
@@ -53,8 +53,8 @@ def audit(
 
 
 def _replay(engine: "Engine", root: Path) -> dict[str, int]:
+    from ledger.audit.rejected import rejected_paths, replay
     from ledger.recording_session import RecordingSession
-    from ledger.rejected import rejected_paths, replay
 
     session = RecordingSession(engine)
     try:
@@ -114,7 +114,7 @@ def _gaps(hour: "Hour") -> list[dict[str, Any]]:
 
 
 def _time(hour: int) -> str:
-    from ledger.call_numbers import moment_of
+    from ledger.audit.call_numbers import moment_of
 
     return f"{moment_of(hour):%Y-%m-%dT%H:00Z}"
 

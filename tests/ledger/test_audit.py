@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
-from ledger.audit import SILENCE, Captured, Evidence, Held, Process, compare
-from ledger.audit_reading import Audit
-from ledger.audit_reading import audit as audit_ledger
-from ledger.call_numbers import Spooled
-from ledger.capture import Report
-from ledger.number_set import NumberSet
+from ledger.audit.call_numbers import Spooled
+from ledger.audit.capture import Report
+from ledger.audit.comparison import SILENCE, Captured, Evidence, Held, Process, compare
+from ledger.audit.evidence import Audit
+from ledger.audit.evidence import audit as audit_ledger
+from ledger.audit.number_set import NumberSet
+from ledger.audit.rejected import rejected_paths, replay, set_aside
 from ledger.policies import ensure_policy
 from ledger.recording import record_calls
 from ledger.recording_session import RecordingSession
 from ledger.records import CallRecord
-from ledger.rejected import rejected_paths, replay, set_aside
 from ledger.retention import set_retention
-from ledger.spool import Spool, adopt_orphans
+from ledger.spool.spool import Spool, adopt_orphans
 from ledger.upkeep import apply_retention
 from tests.ledger.calls import a_call, a_choice, a_policy
 from tests.ledger.test_spool import segments

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ledger.call_numbers import Spooled, hour_of, moment_of
+from ledger.audit.call_numbers import Spooled, hour_of, moment_of
 from ledger.errors import SpoolError, SpoolFullError
 from ledger.records import CallRecord
-from ledger.spool import Spool, adopt_orphans
-from ledger.spool_frames import FINISHED, scan, seed_of
+from ledger.spool.frames import FINISHED, scan, seed_of
+from ledger.spool.spool import Spool, adopt_orphans
 from tests.ledger.calls import a_call, a_choice, created_at, later
 from tests.ledger.test_spool import limited_file_size, segments
 

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from ledger.call_numbers import Spooled, hour_of
-from ledger.capture import Report
+from ledger.audit.call_numbers import Spooled, hour_of
+from ledger.audit.capture import Report
 from ledger.recording_session import RecordingSession
 from ledger.vocabulary import ExchangeStatus
 from tests.ledger.calls import a_call, a_policy, later

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ledger.codec import UNDECODABLE, call_of, decode_call, decode_held, encode_call
 from ledger.records import CallRecord
-from ledger.spool_frames import MARKER
+from ledger.spool.frames import MARKER
 from ledger.token_ids import TokenIds
 from ledger.vocabulary import ExchangeStatus, Reason
 from tests.ledger.calls import a_call, a_choice, an_attribution, n_call

@@ -12,8 +12,8 @@ from ledger.erasure.frames import Segment, frames_of
 from ledger.erasure.search import _OF_USER
 from ledger.recording import record_calls
 from ledger.rewards import RewardPost, post_reward
-from ledger.spool import Spool, adopt_orphans
-from ledger.spool_frames import Gap
+from ledger.spool.frames import Gap
+from ledger.spool.spool import Spool, adopt_orphans
 from tests.ledger.calls import a_call, a_policy, rows
 from tests.ledger.searching import places_of
 from tests.ledger.test_erasure import ANNA, MARK, a_marked_call, erase

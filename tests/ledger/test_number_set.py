@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 
-from ledger.number_set import NumberSet
+from ledger.audit.number_set import NumberSet
 
 DOINGS = st.lists(st.tuples(st.booleans(), st.integers(-20, 20), st.integers(1, 9)), max_size=40)
 NUMBERS = st.frozensets(st.integers(0, 30))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ledger.records import CallRecord
 from ledger.request_body import derived
-from ledger.spool import Spool
+from ledger.spool.spool import Spool
 from tests.ledger.calls import a_choice
 from tests.ledger.test_spool import adopted
 from tests.ledger.test_spool_references import a_call_with_body

@@ -11,8 +11,8 @@ import pytest
 from ledger.codec import encode_call
 from ledger.errors import SpoolError, SpoolFullError
 from ledger.records import CallRecord
-from ledger.spool import MEMORY_BYTES, Spool, adopt_orphans
-from ledger.spool_frames import END, FINISHED, encode_frame, scan, seed_of
+from ledger.spool.frames import END, FINISHED, encode_frame, scan, seed_of
+from ledger.spool.spool import MEMORY_BYTES, Spool, adopt_orphans
 from ledger.vocabulary import ExchangeStatus
 from tests.ledger.calls import a_call
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ledger.identifiers import new_call_id
 from ledger.records import CallRecord
 from ledger.request_body import derived
-from ledger.spool import Spool, adopt_orphans
-from ledger.spool_frames import ACCEPTED, END, FINISHED, Frame, Gap, encode_frame, scan, seed_of
+from ledger.spool.frames import ACCEPTED, END, FINISHED, Frame, Gap, encode_frame, scan, seed_of
+from ledger.spool.spool import Spool, adopt_orphans
 from tests.ledger.calls import a_call
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ledger.errors import SpoolError
 from ledger.records import CallRecord
 from ledger.request_body import derived
-from ledger.spool import Spool
+from ledger.spool.spool import Spool
 from tests.ledger.calls import a_call, a_choice
 from tests.ledger.test_spool import adopted, segments
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from ledger.audit_reading import Audit
-from ledger.audit_reading import audit as audit_ledger
-from ledger.spool_segment import SegmentWriter
+from ledger.audit.evidence import Audit
+from ledger.audit.evidence import audit as audit_ledger
+from ledger.spool.segment import SegmentWriter
 from tests.fakes.vllm import FakeVllm
 from tests.proxy.conftest import StartProxy
 from tests.proxy.running import RunningProxy, eventually, proxy_process, running_proxy, settings_for

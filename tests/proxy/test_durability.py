@@ -89,7 +89,7 @@ class BrokenSpool:
 
     def __init__(self, proxy: RunningProxy, monkeypatch: pytest.MonkeyPatch) -> None:
         from ledger.errors import SpoolFullError
-        from ledger.spool import Spool
+        from ledger.spool.spool import Spool
 
         def full(*_: Any) -> None:
             raise SpoolFullError

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from ledger.codec import encode_call
 from ledger.keys import create_key
-from ledger.spool import Spool
+from ledger.spool.spool import Spool
 from ledger.vocabulary import Scope
 from tests.fakes.vllm import FakeVllm
 from tests.ledger.searching import places_of

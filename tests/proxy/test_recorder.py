@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ledger.errors import SpoolError
-from ledger.spool import Spool
+from ledger.spool.spool import Spool
 from proxy.metrics import Metrics
 from proxy.recorder import Recorder
 from tests.ledger.calls import a_call

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from ledger.spool import Spool
+from ledger.spool.spool import Spool
 from proxy.metrics import Metrics
 from proxy.writer import Writer
 from tests.ledger.calls import a_call, a_policy

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
-from ledger.call_numbers import Spooled
-from ledger.capture import Report
+from ledger.audit.call_numbers import Spooled
+from ledger.audit.capture import Report
+from ledger.audit.rejected import set_aside
 from ledger.recording_session import RecordingSession
-from ledger.rejected import set_aside
 from slipstream.cli import app
 from tests.ledger.calls import a_call, a_policy, later
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from ledger.number_set import NumberSet
+from ledger.audit.number_set import NumberSet
 from ledger.records import CallRecord
 
 _HOUR = 3_600_000 << 80  # of a UUIDv7, whose first 48 bits are milliseconds

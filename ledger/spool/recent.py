@@ -6,8 +6,8 @@ Invariant: what it holds is, in order, the beginning of what is not committed; w
 from collections import deque
 from dataclasses import dataclass, field
 
-from ledger.call_numbers import Spooled
-from ledger.spool_directory import Position
+from ledger.audit.call_numbers import Spooled
+from ledger.spool.directory import Position
 
 
 @dataclass(slots=True)

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from ledger.call_numbers import CallNumbers, Spooled, hour_of
+from ledger.audit.call_numbers import CallNumbers, Spooled, hour_of
 from ledger.codec import answer_pieces, call_pieces
 from ledger.records import CallRecord
-from ledger.spool_frames import FINISHED, frame_head
-from ledger.spool_orphans import interrupted
-from ledger.spool_running import RunningCalls
+from ledger.spool.frames import FINISHED, frame_head
+from ledger.spool.orphans import interrupted
+from ledger.spool.running import RunningCalls
 
 
 def numbered(records: Sequence[CallRecord], running: RunningCalls, numbers: CallNumbers) -> list[Spooled]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from ledger.call_numbers import Spooled
+from ledger.audit.call_numbers import Spooled
 from ledger.records import CallRecord
-from ledger.spool_directory import Position, SpoolDirectory, orphan_paths
-from ledger.spool_frames import ACCEPTED
+from ledger.spool.directory import Position, SpoolDirectory, orphan_paths
+from ledger.spool.frames import ACCEPTED
 from ledger.vocabulary import ExchangeStatus
 
 

@@ -9,20 +9,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ledger.call_numbers import CallNumbers, Spooled
+from ledger.audit.call_numbers import CallNumbers, Spooled
 from ledger.codec import UNENCODABLE, call_pieces
 from ledger.erasure.frames import IsErased, erase_frames, segments_of
 from ledger.records import CallRecord
 from ledger.request_body import derived
-from ledger.spool_batch import Batch, accepted_of, read_files
-from ledger.spool_directory import Position, SpoolDirectory
-from ledger.spool_ends import end_frame, given_up, numbered
-from ledger.spool_failures import translated
-from ledger.spool_frames import ACCEPTED, frame_head, seed_of
-from ledger.spool_orphans import Orphan, adopt_orphans, interrupted
-from ledger.spool_recent import RecentCalls
-from ledger.spool_running import RunningCalls
-from ledger.spool_segment import SegmentWriter
+from ledger.spool.batch import Batch, accepted_of, read_files
+from ledger.spool.directory import Position, SpoolDirectory
+from ledger.spool.ends import end_frame, given_up, numbered
+from ledger.spool.failures import translated
+from ledger.spool.frames import ACCEPTED, frame_head, seed_of
+from ledger.spool.orphans import Orphan, adopt_orphans, interrupted
+from ledger.spool.recent import RecentCalls
+from ledger.spool.running import RunningCalls
+from ledger.spool.segment import SegmentWriter
 
 __all__ = ["Batch", "Orphan", "Spool", "adopt_orphans"]
 

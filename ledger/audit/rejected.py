@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import structlog
 
-from ledger.call_numbers import Spooled
-from ledger.capture import Report
+from ledger.audit.call_numbers import Spooled
+from ledger.audit.capture import Report
 from ledger.codec import call_of, call_pieces, decode_held
 from ledger.durable import sync_path
 from ledger.recording_session import TRY_AGAIN, RecordingSession

@@ -15,12 +15,12 @@ from uuid import UUID, uuid4
 
 import structlog
 
-from ledger.call_numbers import Spooled
+from ledger.audit.call_numbers import Spooled
 from ledger.codec import UNDECODABLE, call_of, decode_held, with_request
 from ledger.durable import sync_path
 from ledger.errors import SpoolError
 from ledger.request_body import derived
-from ledger.spool_frames import ACCEPTED, Frame, Gap, frame_at, scan, seed_of
+from ledger.spool.frames import ACCEPTED, Frame, Gap, frame_at, scan, seed_of
 
 _LOG = structlog.get_logger()
 _NEWBORN = ".new-"

@@ -1,4 +1,4 @@
-"""The evidence of an audit, gathered in the order that makes it hold while proxies run: see ledger/audit.py."""
+"""The evidence of an audit, gathered in the order that makes it hold while proxies run: see ledger/audit/comparison.py."""
 
 import socket
 from collections import defaultdict
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
 
-from ledger.audit import Captured, Evidence, Hour, Key, Process, compare
-from ledger.audit_spool import SpoolFound, read_spool
-from ledger.call_numbers import moment_of
+from ledger.audit.call_numbers import moment_of
+from ledger.audit.comparison import Captured, Evidence, Hour, Key, Process, compare
+from ledger.audit.disk import SpoolFound, read_spool
+from ledger.audit.number_set import NumberSet
 from ledger.identifiers import first_id_at
-from ledger.number_set import NumberSet
 from ledger.partitions import month_start, partition_name
 
 _BEFORE = text(

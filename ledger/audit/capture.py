@@ -12,9 +12,9 @@ from pathlib import Path
 from msgspec import json
 from sqlalchemy import text
 
-from ledger.call_numbers import Spooled, hour_of, moment_of
+from ledger.audit.call_numbers import Spooled, hour_of, moment_of
+from ledger.audit.number_set import NumberSet
 from ledger.direct import Question
-from ledger.number_set import NumberSet
 from ledger.vocabulary import ExchangeStatus
 
 _REPORT = text("""

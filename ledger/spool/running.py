@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from ledger.records import CallRecord
-from ledger.spool_directory import Position
+from ledger.spool.directory import Position
 
 
 @dataclass(slots=True)

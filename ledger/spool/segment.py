@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ledger.durable import sync_path
-from ledger.spool_directory import SpoolDirectory
-from ledger.spool_frames import END
+from ledger.spool.directory import SpoolDirectory
+from ledger.spool.frames import END
 
 _MOST_PIECES = 512  # of one system call
 

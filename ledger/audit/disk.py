@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ledger.audit import Held, Key
-from ledger.call_numbers import hour_of
+from ledger.audit.call_numbers import hour_of
+from ledger.audit.comparison import Held, Key
+from ledger.audit.number_set import NumberSet
+from ledger.audit.rejected import read_rejected, rejected_paths
 from ledger.codec import UNDECODABLE, decode_held
-from ledger.number_set import NumberSet
-from ledger.rejected import read_rejected, rejected_paths
-from ledger.spool_directory import CORRUPT, Position, mapped, orphan_paths, read_cursor
-from ledger.spool_frames import FINISHED, Frame, scan, seed_of
+from ledger.spool.directory import CORRUPT, Position, mapped, orphan_paths, read_cursor
+from ledger.spool.frames import FINISHED, Frame, scan, seed_of
 
 
 @dataclass(slots=True)

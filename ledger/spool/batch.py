@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ledger.call_numbers import Spooled, hour_of
-from ledger.number_set import NumberSet
+from ledger.audit.call_numbers import Spooled, hour_of
+from ledger.audit.number_set import NumberSet
 from ledger.records import CallRecord
-from ledger.spool_directory import Position, SpoolDirectory
-from ledger.spool_frames import ACCEPTED, FINISHED
+from ledger.spool.directory import Position, SpoolDirectory
+from ledger.spool.frames import ACCEPTED, FINISHED
 
 BATCH_BYTES = 16 << 20
 

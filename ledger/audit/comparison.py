@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ledger.number_set import NumberSet
+from ledger.audit.number_set import NumberSet
 
 SILENCE = timedelta(hours=1)  # of a process on another machine, after which its open calls count as lost
 Key = tuple[str, int]  # process, hour since 1970
