@@ -40,8 +40,10 @@ class CaptureReports:
         uncaptured = {
             hour: dict(self._uncaptured[hour]) for hour in sorted(self._uncaptured)[-_RECENT_HOURS:]
         }
-        self._telling = (recent, uncaptured, self._spool.num_skipped)
-        return Report(self.process, self._root).accept(recent).leave_uncaptured(uncaptured)
+        num_damaged = self._spool.num_skipped
+        self._telling = (recent, uncaptured, num_damaged)
+        report = Report(self.process, self._root).accept(recent).leave_uncaptured(uncaptured)
+        return report.damage(num_damaged)
 
     def told(self) -> None:
         self._told, self._told_at = self._telling, time.monotonic()

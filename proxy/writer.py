@@ -138,8 +138,8 @@ class Writer:
             self._metrics.adopted.inc(len(chunk))
             self._write_batch()  # our own calls do not wait until a long outage is caught up
         self._metrics.damaged.inc(orphan.directory.num_skipped)
-        ended = Report(orphan.process, self._root)
-        self._session.record([], ended.question(num_damaged=orphan.directory.num_skipped, is_ended=True))
+        ended = Report(orphan.process, self._root).damage(orphan.directory.num_skipped)
+        self._session.record([], ended.question(is_ended=True))
         orphan.remove()
         log.info("spool_adopted")
 
@@ -155,7 +155,7 @@ class Writer:
         if report is None or (is_last and not self._spool.accepted()):
             return
         is_ended = is_last and not (self._spool.num_waiting or self._spool.num_running)
-        self._session.record([], report.question(num_damaged=self._spool.num_skipped, is_ended=is_ended))
+        self._session.record([], report.question(is_ended=is_ended))
         self._reports.told()
 
     def _write(self, process: str, spooled: Sequence[Spooled]) -> None:

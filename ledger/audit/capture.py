@@ -58,6 +58,7 @@ class Report:
         self._process = process
         self._spool = spool
         self._hours: dict[int, _Hour] = defaultdict(_Hour)
+        self._num_damaged = 0
 
     def accept(self, accepted: Mapping[int, int]) -> "Report":
         """By hour: how many calls were accepted."""
@@ -85,18 +86,23 @@ class Report:
             self._hours[hour].uncaptured = counts
         return self
 
+    def damage(self, num_damaged: int) -> "Report":
+        """Damaged places found so far."""
+        self._num_damaged = num_damaged
+        return self
+
     def _hour(self, hour: int, number: int) -> _Hour:
         found = self._hours[hour]
         found.num_accepted = max(found.num_accepted, number)
         return found
 
-    def question(self, *, num_damaged: int = 0, is_ended: bool = False) -> Question:
+    def question(self, *, is_ended: bool = False) -> Question:
         hours = sorted(self._hours.items())
         return _REPORT, {
             "process": self._process,
             "host": socket.gethostname(),
             "spool": str(self._spool.absolute()),
-            "num_damaged": num_damaged,
+            "num_damaged": self._num_damaged,
             "is_ended": is_ended,
             "hours": [moment_of(hour) for hour, _ in hours],
             "accepted": [held.num_accepted for _, held in hours],

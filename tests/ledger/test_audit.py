@@ -96,6 +96,7 @@ class Capture:
 
     def die(self) -> None:
         self.spool._directory.release()
+        self.session.rest()
 
     def adopt(self) -> None:
         for orphan in adopt_orphans(self.root):

@@ -86,8 +86,8 @@ def test_counts_of_uncaptured_calls_are_absolute_and_by_reason(
 
 def test_a_process_ends_once_and_says_where_it_ran(session: RecordingSession, engine: Engine) -> None:
     for is_ended, num_damaged in ((False, 2), (True, 0), (False, 1)):
-        report = Report("1-a", Path("/spool"))
-        session.record([], report.question(is_ended=is_ended, num_damaged=num_damaged))
+        report = Report("1-a", Path("/spool")).damage(num_damaged)
+        session.record([], report.question(is_ended=is_ended))
     with engine.connect() as connection:
         row = connection.execute(text("SELECT * FROM capture_processes")).one()
     assert (row.process, row.spool, row.num_damaged) == ("1-a", "/spool", 2)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from ledger.spool.spool import Spool
 from proxy.metrics import Metrics
@@ -42,5 +42,7 @@ def test_where_all_that_waits_is_damaged_the_cursor_moves_on(engine: Engine, tmp
     assert not writer._write_batch()
     spool.append([a_call()])
     assert writer._write_batch()
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT num_damaged FROM capture_processes")) == 1
     writer._session.rest()
     spool.close()
