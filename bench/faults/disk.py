@@ -1,11 +1,10 @@
 """A disk that can be filled: a small tmpfs; where mounting is not allowed, a limit to the size of the proxy's files."""
 
-import os
 import resource
-import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import RawIOBase
 from pathlib import Path
 from typing import Protocol
 
@@ -29,13 +28,18 @@ class Tmpfs:
         self._filler = path / "filler"
 
     def fill(self, server: Server) -> None:  # noqa: ARG002 - the other kind of disk needs it
-        with self._filler.open("wb") as filler:
-            filler.truncate(0)
-            left = shutil.disk_usage(self._filler.parent).free
-            os.posix_fallocate(filler.fileno(), 0, left)
+        with self._filler.open("wb", buffering=0) as filler:
+            for block in (1 << 16, 1 << 12):  # the proxy takes what it can meanwhile
+                _write_until_full(filler, bytes(block))
 
     def free(self, server: Server) -> None:  # noqa: ARG002 - see above
         self._filler.unlink()
+
+
+def _write_until_full(file: RawIOBase, block: bytes) -> None:
+    with suppress(OSError):
+        while file.write(block):
+            pass
 
 
 class FileSizeLimit:
