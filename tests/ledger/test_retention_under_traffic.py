@@ -107,7 +107,9 @@ def test_a_turn_that_is_on_its_way_keeps_its_trajectory(
         assert rows(ledger, "SELECT count(*) FROM trajectory_names") == [(1,)]
 
 
-@pytest.mark.parametrize("moment", [MARCH, datetime(2019, 5, 5, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)])
+@pytest.mark.parametrize(
+    "moment", [MARCH, datetime(2019, 5, 5, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)]
+)
 def test_i4_a_replay_meets_its_first_copy_whatever_partitions_were_made_between(
     ledger: Connection, moment: datetime
 ) -> None:
