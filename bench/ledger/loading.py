@@ -45,9 +45,10 @@ def load(url: str, plan: Plan, traffic: Traffic, tell: Callable[[str], None] = l
 
 def _prepare(url: str, plan: Plan) -> list[Line]:
     engine = sync_engine(url, pool_size=1)
+    days = range(0, plan.num_days + _MONTH_DAYS, _MONTH_DAYS)
+    with engine.connect() as connection:
+        ensure_partitions(connection, also=[moment(plan.since_ms + day * 86_400_000) for day in days])
     with engine.begin() as connection:
-        for days in range(0, plan.num_days + _MONTH_DAYS, _MONTH_DAYS):
-            ensure_partitions(connection, moment(plan.since_ms + days * 86_400_000))
         policies = [
             ensure_policy(connection, name=policy, base_model="base", project=project)
             for project, policy in LINES
