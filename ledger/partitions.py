@@ -64,7 +64,7 @@ def ensure_partitions(
 ) -> list[str]:
     """Make what is missing; the names of those that are new. Call it outside of a transaction.
 
-    Of each table: the previous, this and the next three months, past months that DEFAULT holds rows of, and the months
+    Of each table: this and the next three months, past months that DEFAULT holds rows of, and the months
     of the moments in `also` (what an import is about to write). What cannot be made now is logged and left for the next.
     """
     moment = now or datetime.now(UTC)
@@ -87,7 +87,7 @@ def _missing(
     connection: Connection, table: str, moment: datetime, also: Iterable[datetime]
 ) -> list[datetime]:
     with connection.begin():
-        ahead = [month_start(moment, offset) for offset in range(-1, MONTHS_AHEAD + 1)]
+        ahead = [month_start(moment, offset) for offset in range(MONTHS_AHEAD + 1)]
         wanted = {*ahead, *map(month_start, also), *_in_default(connection, table, ahead[0])}
         return [month for month in sorted(wanted) if not has_partition(connection, table, month)]
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from ledger.database import sync_engine
-from ledger.partitions import ensure_partitions
+from ledger.partitions import ensure_partitions, month_start
 from ledger.recording import record_calls
 from migrations import indexes
 from migrations.indexes import build_index
@@ -54,6 +54,9 @@ def unindexed(engine: Engine) -> list[object]:
 
 @pytest.fixture
 def filled(engine: Engine) -> Engine:
+    """Rows in this month; a partition before it, three behind it, and DEFAULT."""
+    with engine.connect() as connection:
+        ensure_partitions(connection, also=[month_start(datetime.now(UTC), -1)])
     with engine.begin() as connection:
         a_policy(connection)
         record_calls(connection, [a_call(seed=number) for number in range(200)])

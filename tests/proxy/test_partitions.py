@@ -23,7 +23,7 @@ def test_a_proxy_alone_makes_the_partitions(start_proxy: StartProxy, engine: Eng
     with engine.begin() as connection:
         connection.execute(DROP)
     proxy = start_proxy()
-    eventually(lambda: proxy.rows(PARTITIONS)[0][0] == 6)
+    eventually(lambda: proxy.rows(PARTITIONS)[0][0] == 5)
     proxy.chat()
     proxy.exchanges(1)
     assert proxy.rows("SELECT count(*) FROM exchanges_default")[0][0] == 0
