@@ -4,8 +4,10 @@ Calls go out at a steady pace, whoever waits for them; another thread asks Postg
 """
 
 import asyncio
+import math
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +28,7 @@ from slipstream.local.ports import free_ports
 _POLL_SECONDS = 0.005
 _SETTLE_SECONDS = 10.0
 _WARM_SECONDS = 1.0
-_NEW = "SELECT id FROM exchanges WHERE id > %s ORDER BY id"
+_NEW = "SELECT id FROM exchanges WHERE id >= %s"
 _PROMPT = "Please say what should happen with the order. " * 80
 
 
@@ -36,7 +38,9 @@ class Seen:
 
     answered: dict[UUID, float] = field(default_factory=dict)
     visible: dict[UUID, float] = field(default_factory=dict)
+    asked: deque[UUID] = field(default_factory=deque)  # answered, not yet looked for
     num_failed: int = 0
+    deadline: float = math.inf  # for the last rows
 
     def delays_ms(self) -> list[float]:
         """Sorted. A row that never came is as late as the wait for it was long."""
@@ -56,24 +60,26 @@ def measure(directory: Path, ledger: Ledger, rate: float, seconds: float) -> See
         looking = threading.Thread(target=_look, args=(ledger.url, seen, is_over))
         looking.start()
         asyncio.run(_load(proxy.port, rate, seconds, seen))
-        deadline = time.monotonic() + _SETTLE_SECONDS
-        while seen.answered.keys() - seen.visible.keys() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        seen.deadline = time.perf_counter() + _SETTLE_SECONDS
         is_over.set()
         looking.join()
     return seen
 
 
 def _look(url: str, seen: Seen, is_over: threading.Event) -> None:
-    """Ids come in batches, and those of one batch in any order: what is new is looked for two seconds back."""
+    """Asks from the oldest id on that is answered and not seen: few rows, so that looking costs little."""
+    missing = set[UUID]()
     with psycopg.connect(url, autocommit=True) as connection:
-        while not is_over.is_set():
-            since = int((time.time() - 2) * 1000)
-            rows = connection.execute(_NEW, (UUID(int=since << 80),)).fetchall()
-            now = time.perf_counter()
-            for (id_,) in rows:
-                seen.visible.setdefault(id_, now)
+        while missing or seen.asked or not is_over.is_set():
+            while seen.asked:
+                missing.add(seen.asked.popleft())
+            if missing:
+                rows = connection.execute(_NEW, (min(missing),)).fetchall()
+                seen.visible |= dict.fromkeys((id_ for (id_,) in rows if id_ in missing), time.perf_counter())
+                missing -= seen.visible.keys()
             time.sleep(_POLL_SECONDS)
+            if time.perf_counter() > seen.deadline:
+                return
 
 
 async def _load(port: int, rate: float, seconds: float, seen: Seen) -> None:
@@ -97,7 +103,9 @@ async def _call(session: aiohttp.ClientSession, url: str, number: int, seen: See
     if "id" not in answer:
         seen.num_failed += 1
         return
-    seen.answered[UUID(answer["id"].removeprefix("chatcmpl-"))] = time.perf_counter()
+    id_ = UUID(answer["id"].removeprefix("chatcmpl-"))
+    seen.answered[id_] = time.perf_counter()
+    seen.asked.append(id_)
 
 
 @contextmanager

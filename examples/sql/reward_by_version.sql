@@ -1,4 +1,4 @@
--- Reward by version, with a 95 % interval of the mean: is the model getting better? (trajectories begun since :since)
+-- Reward by version since :since, with a 95 % interval of the mean: is the model getting better?
 \if :{?since}
 \else
 SELECT now() - interval '30 days' AS since
