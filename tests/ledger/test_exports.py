@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, text
 
 from ledger.database import database_address, sync_engine
@@ -19,6 +21,8 @@ from ledger.errors import LedgerError
 from ledger.exports.columns import COLUMNS
 from ledger.exports.export import export, format_of
 from ledger.exports.filters import Filters, groups_named
+from ledger.exports.rows import export_rows
+from ledger.identifiers import new_call_id, time_of
 from ledger.imports.file import Importer, Report
 from ledger.imports.lines import Line, json_lines, parquet_lines
 from ledger.policies import ensure_policy
@@ -31,6 +35,7 @@ from tests.ledger.calls import NOW, a_call, a_choice, a_policy, conversation, n_
 from tests.ledger.learned import fill
 
 ODD = "a\x00b\ud800c\x1ad\U0001f600 \u2028 é"
+TOKENS = st.lists(st.integers(0, 3), max_size=4)
 FORMATS = pytest.mark.parametrize("format_", ["jsonl", "parquet"])
 
 
@@ -349,3 +354,27 @@ def test_memory_does_not_grow_with_what_is_exported(engine: Engine, tmp_path: Pa
     tracemalloc.stop()
     assert done["num_exchanges"] == 1300
     assert peak < 40 << 20 if format_ == "parquet" else peak < 8 << 20
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.booleans(), TOKENS, TOKENS, st.booleans()), min_size=1, max_size=6))
+def test_rows_are_what_was_recorded_whatever_is_a_delta_of_what(
+    connection: Connection, turns: list[tuple[bool, list[int], list[int], bool]]
+) -> None:
+    """A law: turns continue or begin anew, messages are repeated or changed, in one batch or in several."""
+    a_policy(connection)
+    name, transcript, messages, calls = new_call_id().hex + "-", [], [], []  # type: ignore[var-annotated]
+    for continues, prompt, answer, is_repeated in turns:
+        prompt = (transcript if continues else []) + prompt  # noqa: PLW2901
+        messages = (messages if is_repeated else []) + [{"role": "user", "content": str(prompt)}]
+        calls.append(
+            a_call(external_id=name, prompt_ids=prompt, messages=messages, choices=[a_choice(ids=answer)])
+        )
+        record_calls(connection, calls[-1:])
+        transcript = prompt + answer
+    group = Filters(since=time_of(calls[0].call_id))
+    found = {row["id"]: row for row in export_rows(connection, group)}
+    for call in calls:
+        row = found[call.call_id]
+        assert json.loads(f"[{row['prompt_ids']}]") == call.prompt_ids
+        assert json.loads(row["messages"]) == call.messages
