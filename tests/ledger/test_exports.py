@@ -29,9 +29,9 @@ from ledger.policies import ensure_policy
 from ledger.reading import read_trajectory
 from ledger.recording import record_calls
 from ledger.rewards import RewardPost, post_reward
-from ledger.vocabulary import ErasureSubject, Reason
+from ledger.vocabulary import ErasureSubject, ExchangeStatus, Reason
 from tests.conftest import drop_database, new_database
-from tests.ledger.calls import NOW, a_call, a_choice, a_policy, conversation, n_call, rows
+from tests.ledger.calls import NOW, a_call, a_choice, a_policy, conversation, n_call, rows, sent
 from tests.ledger.learned import fill
 
 ODD = "a\x00b\ud800c\x1ad\U0001f600 \u2028 é"
@@ -94,6 +94,7 @@ def seeded(engine: Engine) -> None:
             odd_call(),
             a_call(version=None, untrainable_reason=Reason.EXTERNAL_MODEL, prompt_ids=None),
             n_call(2, group="task", num_prompts=1),
+            sent(0), sent(5, num_retries=1), sent(9, num_retries=2, status=ExchangeStatus.FAILED),
             a_call(num_choices=4, num_prompts=2, choices=[a_choice(k, prompt_ids=[1, k // 2]) for k in range(4)]),
         ])  # fmt: skip
         post_reward(connection, "default", RewardPost("talk", metric="comment", content=ODD, source=ODD))
