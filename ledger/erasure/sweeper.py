@@ -67,7 +67,7 @@ class Sweeper:
             return
         try:
             self._sweep(lambda call: is_buried(call.call_id, call.project, digests_of(call), stones))
-        except SpoolError:
+        except (SpoolError, OSError):
             self._seen, self._since = seen, since  # with the next look
             raise
 

@@ -220,8 +220,7 @@ class Spool:
         with self._mutex, translated(self.path):
             ends = {**self._ends, self._writer.number: self._writer.end}
             segments = segments_of(self._directory, ends, is_wiped=is_first)
-        with translated(self.path):
-            return erase_frames(segments, is_erased)
+        return erase_frames(segments, is_erased)
 
     def close(self) -> None:
         """Leave nothing behind if all is committed; otherwise leave it to be adopted."""

@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, text
 
 from ledger.database import database_address, sync_engine
@@ -19,18 +21,21 @@ from ledger.errors import LedgerError
 from ledger.exports.columns import COLUMNS
 from ledger.exports.export import export, format_of
 from ledger.exports.filters import Filters, groups_named
+from ledger.exports.rows import export_rows
+from ledger.identifiers import new_call_id, time_of
 from ledger.imports.file import Importer, Report
 from ledger.imports.lines import Line, json_lines, parquet_lines
 from ledger.policies import ensure_policy
 from ledger.reading import read_trajectory
 from ledger.recording import record_calls
 from ledger.rewards import RewardPost, post_reward
-from ledger.vocabulary import ErasureSubject, Reason
+from ledger.vocabulary import ErasureSubject, ExchangeStatus, Reason
 from tests.conftest import drop_database, new_database
-from tests.ledger.calls import NOW, a_call, a_choice, a_policy, conversation, n_call, rows
+from tests.ledger.calls import NOW, a_call, a_choice, a_policy, conversation, n_call, rows, sent
 from tests.ledger.learned import fill
 
 ODD = "a\x00b\ud800c\x1ad\U0001f600 \u2028 é"
+TOKENS = st.lists(st.integers(0, 3), max_size=4)
 FORMATS = pytest.mark.parametrize("format_", ["jsonl", "parquet"])
 
 
@@ -89,6 +94,7 @@ def seeded(engine: Engine) -> None:
             odd_call(),
             a_call(version=None, untrainable_reason=Reason.EXTERNAL_MODEL, prompt_ids=None),
             n_call(2, group="task", num_prompts=1),
+            sent(0), sent(5, num_retries=1), sent(9, num_retries=2, status=ExchangeStatus.FAILED),
             a_call(num_choices=4, num_prompts=2, choices=[a_choice(k, prompt_ids=[1, k // 2]) for k in range(4)]),
         ])  # fmt: skip
         post_reward(connection, "default", RewardPost("talk", metric="comment", content=ODD, source=ODD))
@@ -349,3 +355,27 @@ def test_memory_does_not_grow_with_what_is_exported(engine: Engine, tmp_path: Pa
     tracemalloc.stop()
     assert done["num_exchanges"] == 1300
     assert peak < 40 << 20 if format_ == "parquet" else peak < 8 << 20
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.booleans(), TOKENS, TOKENS, st.booleans()), min_size=1, max_size=6))
+def test_rows_are_what_was_recorded_whatever_is_a_delta_of_what(
+    connection: Connection, turns: list[tuple[bool, list[int], list[int], bool]]
+) -> None:
+    """A law: turns continue or begin anew, messages are repeated or changed, in one batch or in several."""
+    a_policy(connection)
+    name, transcript, messages, calls = new_call_id().hex + "-", [], [], []  # type: ignore[var-annotated]
+    for continues, prompt, answer, is_repeated in turns:
+        prompt = (transcript if continues else []) + prompt  # noqa: PLW2901
+        messages = (messages if is_repeated else []) + [{"role": "user", "content": str(prompt)}]
+        calls.append(
+            a_call(external_id=name, prompt_ids=prompt, messages=messages, choices=[a_choice(ids=answer)])
+        )
+        record_calls(connection, calls[-1:])
+        transcript = prompt + answer
+    group = Filters(since=time_of(calls[0].call_id))
+    found = {row["id"]: row for row in export_rows(connection, group)}
+    for call in calls:
+        row = found[call.call_id]
+        assert json.loads(f"[{row['prompt_ids']}]") == call.prompt_ids
+        assert json.loads(row["messages"]) == call.messages

@@ -25,6 +25,12 @@ def files_with(root: Path, mark: str = MARK) -> list[str]:
     return sorted(str(p) for p in root.rglob("*") if p.is_file() and mark.encode() in p.read_bytes())
 
 
+@pytest.fixture(autouse=True)
+def _sweeps_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.erasure.sweeper._EVERY_SECONDS", 0.1)
+    monkeypatch.setattr("proxy.writer._IDLE_SECONDS", 0.1)
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "spool"
@@ -139,3 +145,15 @@ def test_a_trajectory_is_deleted_by_the_id_of_its_reply(proxy: RunningProxy) -> 
 def test_nobody_is_erased_by_a_name_that_is_not_there(proxy: RunningProxy, path: str) -> None:
     assert proxy.client.delete(path).status_code in (404, 405)
     assert proxy.rows("SELECT 1 FROM erasures") == []
+
+
+def test_a_name_may_be_any_text(proxy: RunningProxy) -> None:
+    """In the body as JSON, in the path URL-encoded."""
+    names = {"a/b": "a%2Fb", "\x00": "%00", "ü %": "%C3%BC%20%25", "x" * 3000: "x" * 3000, "7": "7"}
+    for user in names:
+        assert proxy.chat(user=user).status_code == 200
+    proxy.exchanges(len(names))
+    for path in names.values():
+        assert proxy.client.delete(f"/v1/users/{path}").json()["num_exchanges"] == 1, path
+    assert proxy.client.delete("/v1/users/%ED%A0%80").status_code == 200  # no UTF-8: nobody has that name
+    assert proxy.client.delete("/v1/trajectories/%00").status_code == 200
