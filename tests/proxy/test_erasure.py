@@ -157,3 +157,14 @@ def test_a_name_may_be_any_text(proxy: RunningProxy) -> None:
         assert proxy.client.delete(f"/v1/users/{path}").json()["num_exchanges"] == 1, path
     assert proxy.client.delete("/v1/users/%ED%A0%80").status_code == 200  # no UTF-8: nobody has that name
     assert proxy.client.delete("/v1/trajectories/%00").status_code == 200
+
+
+def test_every_process_on_this_machine_forgets(start_proxy: StartProxy, root: Path) -> None:
+    """Asked at one, the other's spool is empty of the user when the answer comes."""
+    asked, other = start_proxy(), start_proxy()
+    chat(other)
+    other.exchanges()
+    assert files_with(root)
+    answer = asked.client.delete(f"/v1/users/{USER}").json()
+    assert (answer["num_exchanges"], answer["spool"]["num_waiting"]) == (1, 0)
+    assert files_with(root) == []
