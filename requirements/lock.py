@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 PYTHON_VERSION = "3.11"
 PARTS = {
     "proxy.lock": ("pyproject.toml", "--extra", "proxy"),
-    "trainer.lock": ("pyproject.toml", "--extra", "trainer"),
+    "trainer.lock": ("pyproject.toml", "--extra", "trainer", "--extra", "files"),
     "vllm.lock": ("requirements/vllm.in",),
 }
 _CUDA = re.compile(r"^(nvidia-|triton\b|cuda-)")
