@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -107,12 +107,13 @@ def _item(number: int, row: dict[str, Any], source: str) -> Item | BadRow | None
 def _body(target: str, row: dict[str, Any], source: str) -> dict[str, Any]:
     if not target:
         raise ValueError("target is NULL")
-    body = {"target": target, "reward": _reward(row["reward"]), "source": row.get("source") or source}
-    for name in ("metric", "comment", "choice"):
-        if row.get(name) is not None:
-            body[name] = row[name] if name == "choice" else str(row[name])
-    if row.get("observed_at") is not None:
-        body["observed_at"] = _moment(row["observed_at"])
+    given = {name: value for name, value in row.items() if value is not None}
+    body = {"target": target, "reward": _reward(row["reward"]), "source": str(given.get("source") or source)}
+    body |= {name: str(given[name]) for name in ("metric", "comment") if name in given}
+    if "choice" in given:
+        body["choice"] = _choice(given["choice"])
+    if "observed_at" in given:
+        body["observed_at"] = _moment(given["observed_at"])
     return body
 
 
@@ -126,8 +127,17 @@ def _reward(value: Any) -> float | bool:
     return float(value)
 
 
+def _choice(value: Any) -> int:
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool) or value != int(value):
+        raise ValueError(f"choice is {value!r}: cast it to an integer")
+    return int(value)
+
+
 def _moment(value: Any) -> str:
-    return value.isoformat() if isinstance(value, date | datetime) else str(value)
+    """In UTC: psycopg gives a timestamptz in the zone of the session, which another machine or the summer changes."""
+    if isinstance(value, datetime) and value.tzinfo:
+        value = value.astimezone(UTC)
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def _hash(body: dict[str, Any]) -> str:

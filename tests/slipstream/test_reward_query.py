@@ -1,6 +1,6 @@
 """Rows of a reward query as items: what each type becomes, and that the same row is the same item."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -73,6 +73,23 @@ def test_the_same_row_has_the_same_id_and_a_changed_one_another() -> None:
     )
     ids = {body(**{"target": "t", "reward": 1, "comment": "x", **change})["id"] for change in changed}
     assert len(ids | {first}) == 6
+
+
+def test_a_moment_is_the_same_whatever_the_zone_of_the_session() -> None:
+    noon = datetime(2026, 11, 30, 12, tzinfo=UTC)
+    there = noon.astimezone(timezone(timedelta(hours=2)))
+    assert body(target="t", reward=1, observed_at=there) == body(target="t", reward=1, observed_at=noon)
+
+
+def test_a_choice_may_be_of_any_type_of_number_and_a_source_of_any_type() -> None:
+    found = body(target="t", reward=1, choice=Decimal(2), source=Decimal(7))
+    assert (repr(found["choice"]), found["source"]) == ("2", "7")
+
+
+@pytest.mark.parametrize("choice", ["x", Decimal("1.5"), Decimal("NaN"), float("inf"), True])
+def test_what_is_no_choice_is_refused_by_row(choice: object) -> None:
+    found = one(target="t", reward=1, choice=choice)
+    assert isinstance(found, BadRow)
 
 
 def test_a_row_without_a_reward_is_passed_over_and_one_without_a_target_refused() -> None:
