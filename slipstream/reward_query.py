@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 
 from ledger.database import connect_options, database_address
+from ledger.errors import LedgerError
 from slipstream.errors import UsageError
 
 REQUIRED = ("target", "reward")
@@ -53,11 +54,8 @@ class BadRow:
 @contextmanager
 def running_query(database_url: str, query: str) -> Iterator[Iterator[Sequence[Any] | list[str]]]:
     """First the names of the columns, then the rows. Raises UsageError with what Postgres said."""
-    address = (
-        database_address(database_url).set(drivername="postgresql").render_as_string(hide_password=False)
-    )
     try:
-        with psycopg.connect(address, **connect_options()) as connection:
+        with psycopg.connect(_address(database_url), **connect_options()) as connection:
             connection.read_only = True
             with connection.cursor(name="rewards") as cursor:
                 cursor.itersize = _ROWS_AT_ONCE
@@ -66,6 +64,16 @@ def running_query(database_url: str, query: str) -> Iterator[Iterator[Sequence[A
     except psycopg.Error as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise UsageError(f"The query could not be run: {said[0]}") from error
+
+
+def _address(url: str) -> str:
+    try:
+        return database_address(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    except (LedgerError, ValueError) as error:
+        raise UsageError(
+            "The database's address (--database, SLIPSTREAM_REWARDS_DATABASE_URL or DATABASE_URL) cannot be used: say "
+            "postgresql://user@host/name"
+        ) from error
 
 
 def _rows(cursor: "psycopg.ServerCursor[Any]") -> Iterator[Any]:
