@@ -11,15 +11,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from sqlalchemy import Engine
 
 from ledger.exports.filters import Filters, groups_named
 from ledger.imports.file import Importer, Report
 from ledger.imports.lines import json_lines, parquet_lines
 from slipstream.commands.erase import operator
-from slipstream.commands.look import JsonOption
+from slipstream.commands.look import JsonOption, ledger_engine
 from slipstream.errors import SlipstreamError, UsageError
-from slipstream.running import find_running
 
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="parquet or jsonl; else by the file's ending.")
@@ -108,21 +106,6 @@ def _told(report: Report, is_dry_run: bool) -> str:
     if report.num_bad > len(report.bad_lines):
         lines.append(f"… {report.num_bad} bad lines in all.")
     return "\n".join(lines)
-
-
-@contextmanager
-def ledger_engine() -> Iterator[Engine]:
-    """An engine whose schema was checked."""
-    from ledger.database import check_database, sync_engine, translated_errors
-
-    engine = sync_engine(find_running().require("DATABASE_URL"), pool_size=1)
-    try:
-        with translated_errors():
-            with engine.connect() as connection:
-                check_database(connection)
-            yield engine
-    finally:
-        engine.dispose()
 
 
 @contextmanager

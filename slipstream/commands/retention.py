@@ -58,7 +58,6 @@ def apply(
     from ledger.upkeep import Postponed, apply_retention, plan_retention
 
     with ledger_connection() as connection:
-        connection.rollback()  # what looked at the schema
         postponed: list[Postponed] = []
         if dry_run:
             removed = plan_retention(connection)
