@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +12,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from ledger.exports.export import FORMATS, STANDARD_OUTPUT
+from ledger.exports.export import export as write
 from ledger.exports.filters import Filters, groups_named
 from ledger.imports.file import Importer, Report
 from ledger.imports.lines import json_lines, parquet_lines
@@ -39,9 +41,6 @@ def export(
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Write exchanges, whole, with their rewards and what they taught. The file gets its name once it is whole."""
-    from ledger.exports.export import STANDARD_OUTPUT
-    from ledger.exports.export import export as write
-
     with ledger_engine() as engine:
         group_ids = None
         if group is not None:
@@ -72,6 +71,8 @@ def import_(
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Take exported exchanges, or OpenAI-style chat logs as teacher data, into the ledger. What exists stays."""
+    if format_ not in (None, *FORMATS):
+        raise UsageError(f"{format_!r} is no known format: say --format {' or '.join(FORMATS)}.")
     with (
         ledger_engine() as engine,
         told_errors(path),
@@ -136,11 +137,11 @@ def _moment(text: str | None) -> datetime | None:
     """A date is its midnight in UTC. Raises UsageError."""
     if text is None:
         return None
-    if text[:-1].isdecimal() and text[-1] in _UNITS:
-        return datetime.fromtimestamp(datetime.now(UTC).timestamp() - int(text[:-1]) * _UNITS[text[-1]], UTC)
     try:
+        if text[:-1].isdecimal() and text[-1] in _UNITS:
+            return datetime.now(UTC) - timedelta(seconds=int(text[:-1]) * _UNITS[text[-1]])
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{text!r} is no time: say 2026-11-30, 2026-11-30T12:00:00Z, 7d, 12h or 30m."
         ) from error

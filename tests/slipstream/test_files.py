@@ -63,7 +63,8 @@ def test_the_standard_input_is_a_file_like_any_other(run: CliRunner) -> None:
 @pytest.mark.parametrize("arguments", [
     ["export", "a.csv"], ["export", "/nowhere/a.jsonl"], ["export", "-", "--format", "parquet"],
     ["export", "a.jsonl", "--since", "yesterday"], ["export", "a.jsonl", "--group", "unknown"],
-    ["import", "missing.jsonl"], ["erase"], ["erase", "--user", ""], ["erase", "--user", "u", "--trajectory", "t"],
+    ["export", "a.jsonl", "--since", "9999999d"], ["export", "a.jsonl", "--until", "99999999999999999999h"],
+    ["import", "missing.jsonl"], ["import", "a.jsonl", "--format", "csv"], ["erase"], ["erase", "--user", ""], ["erase", "--user", "u", "--trajectory", "t"],
     ["erase", "--user", "u", "--project", "nowhere"],
 ])  # fmt: skip
 def test_what_cannot_be_done_ends_in_a_sentence(run: CliRunner, arguments: list[str]) -> None:
