@@ -132,8 +132,11 @@ class Writer:
                 log.warning("adoption_failed", path=str(orphan.directory.path), error=type(error).__name__)
 
     def _adopt_one(self, orphan: Orphan) -> None:
+        """Not to its end where this process is to stop: the next one goes on with it."""
         spooled = iter(orphan.spooled())
         while chunk := list(islice(spooled, _MAX_RECORDS)):
+            if self._is_stopping.is_set():
+                return
             self._write(orphan.process, chunk)
             self._metrics.adopted.inc(len(chunk))
             self._write_batch()  # our own calls do not wait until a long outage is caught up

@@ -46,3 +46,23 @@ def test_where_all_that_waits_is_damaged_the_cursor_moves_on(engine: Engine, tmp
         assert connection.scalar(text("SELECT num_damaged FROM capture_processes")) == 1
     writer._session.rest()
     spool.close()
+
+
+def test_a_writer_that_is_to_stop_leaves_what_it_adopts_to_the_next(engine: Engine, tmp_path: Path) -> None:
+    """Hours of calls would outlast the time that a stop may take, and its own last ones and its report come after."""
+    die_after(tmp_path, [a_call() for _ in range(3)], [])
+    [orphan] = tmp_path.iterdir()
+    writer, spool = a_writer(engine, tmp_path)
+    spool.append([a_call()])
+    writer._is_stopping.set()
+    writer._adopt()
+    assert orphan.exists()
+    writer._run_to_the_end()
+    spool.close()
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM exchanges")).scalar_one() == 1
+    again, spool = a_writer(engine, tmp_path)
+    again._adopt()
+    again._session.rest()
+    spool.close()
+    assert list(tmp_path.iterdir()) == []
