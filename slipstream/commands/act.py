@@ -21,7 +21,7 @@ def reward(
         float | None, typer.Argument(help="The reward. Write `-- ID -0.5` for a negative one.")
     ] = None,
     *,
-    metric: Annotated[str | None, typer.Option(help="What is judged. [default: reward]")] = None,
+    metric: Annotated[str | None, typer.Option(help="What is judged.", show_default="reward")] = None,
     comment: Annotated[str | None, typer.Option(help="Why.")] = None,
     choice: Annotated[int | None, typer.Option(help="Which choice of a call with several.")] = None,
     from_sql: Annotated[

@@ -24,6 +24,7 @@ from slipstream.errors import SlipstreamError, UsageError
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="parquet or jsonl; else by the file's ending.")
 ]
+_OWN = "the rows' own; of chat logs: default"
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60}
 
 
@@ -65,8 +66,8 @@ def import_(
     path: Annotated[str, typer.Argument(help="A file of `slipstream export`, or a chat log as JSON lines; - is the standard input.")],
     *,
     format_: FormatOption = None,
-    project: Annotated[str | None, typer.Option(help="Into this project. [default: the rows' own; of chat logs: default]")] = None,
-    policy: Annotated[str | None, typer.Option(help="Into this policy. [default: the rows' own; of chat logs: default]")] = None,
+    project: Annotated[str | None, typer.Option(help="Into this project.", show_default=_OWN)] = None,
+    policy: Annotated[str | None, typer.Option(help="Into this policy.", show_default=_OWN)] = None,
     is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come of it, and change nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip

@@ -36,7 +36,7 @@ def show(as_json: JsonOption = False) -> None:
 def set_(
     days: Annotated[str, typer.Argument(help=f"Days after a month's end, or `{FOR_EVER}` (for a policy: as its project).")],
     project: Annotated[str, typer.Option(help="Whose rows.")] = DEFAULT_PROJECT,
-    policy: Annotated[str | None, typer.Option(help="One policy of the project. [default: all that say nothing else]")] = None,
+    policy: Annotated[str | None, typer.Option(help="One policy of the project.", show_default="all that say nothing else")] = None,
 ) -> None:  # fmt: skip
     """Say how long rows are kept. Nothing is removed until the next run."""
     from ledger.retention import set_retention
