@@ -56,7 +56,7 @@ def calls_in(segments: Sequence[Segment], is_erased: IsErased) -> set[UUID]:
     found = set()
     for _, frame in frames_of(segments):
         call = call_in(frame) if isinstance(frame, Frame) else None
-        if call is not None and call.request_id and is_erased(call):
+        if call is not None and not call.is_erased and is_erased(call):
             found.add(call.call_id)
     return found
 
@@ -115,7 +115,7 @@ def write_at(path: Path, offset: int, data: bytes, *, is_synced: bool = True) ->
 def _emptied(frame: Frame, number: int) -> bytes | None:
     """The frame with a skeleton in it. What follows the MessagePack is ignored, so it is filled up with zeros."""
     found = _read(frame)
-    if found is None or not found.record.request_id:
+    if found is None or found.record.is_erased:
         return None
     bare = replace(skeleton_of(found.record), request_id="", requested_model="")
     skeleton = b"".join(call_pieces(bare, number=found.number))

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from ledger.recording import record_calls
 from ledger.rewards import RewardPost, post_reward
 from ledger.spool.frames import Gap
 from ledger.spool.spool import Spool, adopt_orphans
-from tests.ledger.calls import a_call, a_policy, rows
+from ledger.vocabulary import Reason
+from tests.ledger.calls import a_call, a_choice, a_policy, rows
 from tests.ledger.searching import places_of
 from tests.ledger.test_erasure import ANNA, MARK, a_marked_call, erase
 
@@ -173,3 +175,45 @@ def test_a_replayed_skeleton_is_recorded_as_erased(spool: Spool, tmp_path: Path,
             (call.call_id, "erased", 3, False)
         ]  # fmt: skip
         assert erase(connection, ANNA)["num_exchanges"] == 0
+
+
+def test_the_answer_to_a_request_that_was_swept_is_erased(
+    spool: Spool, tmp_path: Path, engine: Engine
+) -> None:
+    """The sweep came while it ran, and its process died before it was recorded: only the request had said whose it is."""
+    call = a_call(
+        request={"metadata": {"user_id": ANNA.name}},
+        choices=[a_choice(text=MARK, response={"message": {"role": "assistant", "content": MARK}})],
+    )
+    spool.accept(replace(call, choices=[]))
+    with engine.begin() as connection:
+        a_policy(connection)
+        erase(connection, ANNA)
+    spool.erase(lambda found: found.call_id == call.call_id)
+    spool.append([call])
+    spool.close()
+    with engine.begin() as connection:
+        for orphan in adopt_orphans(tmp_path):
+            assert record_calls(connection, list(orphan.records())) == [call.call_id]
+        assert places_of(connection, MARK) == []
+        assert rows(connection, "SELECT num_completion_tokens, erased_at IS NULL FROM exchanges") == [
+            (3, False)
+        ]
+
+
+def test_a_replayed_skeleton_of_teacher_data_is_recorded_as_erased(
+    spool: Spool, tmp_path: Path, engine: Engine
+) -> None:
+    """It keeps the reason that it had: `external_model`."""
+    call = a_marked_call(version=None, untrainable_reason=Reason.EXTERNAL_MODEL)
+    spool.accept(call)
+    spool.append([call])
+    spool.erase(lambda _: True)
+    spool.close()
+    with engine.begin() as connection:
+        a_policy(connection)
+        for orphan in adopt_orphans(tmp_path):
+            record_calls(connection, list(orphan.records()))
+        assert rows(
+            connection, "SELECT untrainable_reason, erased_at IS NULL, request_id FROM exchanges"
+        ) == [("external_model", False, call.call_id.hex)]
