@@ -25,7 +25,8 @@ _WRITE = text("""
     INSERT INTO tombstones (project_id, subject_sha256, erasure_id, before_id)
     SELECT e.project_id, digest, e.id, CAST(:before_id AS uuid)
     FROM erasures AS e, unnest(CAST(:digests AS bytea[])) AS digest WHERE e.id = :erasure_id
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (project_id, subject_sha256, erasure_id) DO UPDATE
+        SET before_id = excluded.before_id, created_at = now() WHERE tombstones.before_id < excluded.before_id
 """)
 
 Stones = Mapping[

@@ -1,5 +1,6 @@
 """An erasure takes the words of a user or a trajectory from every table, and leaves what the mathematics need."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -269,6 +270,20 @@ def test_an_erasure_that_was_killed_in_the_middle_is_gone_on_with(
         report = erase(connection, subject)
     assert (report["num_exchanges"], report["num_trajectories"]) == (5, 5)
     assert report["id"] == str(killed.id)
+
+
+def test_an_erasure_that_is_gone_on_with_erases_what_began_before_it_was_asked_for_again(
+    connection: Connection,
+) -> None:
+    """Killed on Monday, asked for again on Friday: a call of Wednesday still waits in a spool."""
+    a_policy(connection)
+    begin(connection, "default", ANNA, "test")
+    time.sleep(0.01)
+    call = a_marked_call(call_id=new_call_id())
+    time.sleep(0.01)
+    erase(connection, ANNA)
+    assert record_calls(connection, [call]) == [call.call_id]
+    assert places_of(connection, MARK) == []
 
 
 def test_a_long_conversation_is_erased_in_several_transactions(
