@@ -3,14 +3,17 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from ledger.erasure.erase import begin, erase_some, finish
 from ledger.erasure.frames import Segment, frames_of
 from ledger.erasure.search import _OF_USER
+from ledger.erasure.sweeper import _NEW
+from ledger.erasure.tombstones import write_tombstones
 from ledger.recording import record_calls
 from ledger.rewards import RewardPost, post_reward
 from ledger.spool.frames import Gap
@@ -123,6 +126,18 @@ def test_a_search_for_a_user_reads_indexes_alone(engine: Engine) -> None:
         assert "Seq Scan" not in plan
         assert "user_idx" in plan
         assert len(connection.execute(_OF_USER, values).all()) == 1
+
+
+def test_a_look_for_new_tombstones_reads_no_old_ones(connection: Connection) -> None:
+    a_policy(connection)
+    erasure = begin(connection, "default", ANNA, "test")
+    write_tombstones(
+        connection, erasure.id, erasure.before_id, [bytes([k % 256, k // 256]) for k in range(3000)]
+    )
+    connection.execute(text("UPDATE tombstones SET created_at = now() - interval '1 day'"))
+    connection.execute(text("ANALYZE tombstones"))
+    plan = "\n".join(connection.scalars(text(f"EXPLAIN {_NEW.text}"), {"since": datetime.now(UTC)}))
+    assert "ix_tombstones_created_at" in plan
 
 
 @pytest.fixture
