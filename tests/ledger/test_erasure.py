@@ -143,17 +143,6 @@ def test_a_repeated_erasure_changes_nothing_and_answers_the_same(connection: Con
     assert len(rows(connection, "SELECT 1 FROM erasures WHERE state = 'finished'")) == 2
 
 
-def test_the_versions_that_were_trained_on_it_are_listed(connection: Connection) -> None:
-    """Choice 1 was too long for the step, so three of the four taught version 1."""
-    _, trained = fill(connection)
-    name = str(trained.attribution.trajectory_id)
-    report = erase(connection, Subject(ErasureSubject.TRAJECTORY, name))
-    assert report["versions"] == [
-        {"policy": "default", "version": 1, "step_state": "published", "is_live": True, "num_exchanges": 1}
-    ]
-    assert rows(connection, "SELECT count(*), count(advantage) FROM step_samples") == [(4, 4)]
-
-
 @pytest.mark.parametrize("by", ["name", "reply", "id"])
 def test_a_trajectory_is_erased_by_any_of_its_names(connection: Connection, by: str) -> None:
     a_policy(connection)
