@@ -92,6 +92,7 @@ def erase_some(connection: Connection, erasure: Erasure) -> bool:
     held = Held(connection, erasure.subject, found)
     own = _some(held.own, erasure.subject)
     ids = [turn.id for turn in own]
+    consequences.hold_exports(connection)
     cut = cut_repeated(connection, own, held.others)
     steps = consequences.steps_of(connection, ids + cut)
     exports = consequences.exports_of(connection, ids + cut)

@@ -1,10 +1,12 @@
 """What an erasure cannot undo it lists: versions that learned from the words, files that hold a copy of them."""
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
 
+from ledger.erasure.erase import begin, erase_some
 from ledger.erasure.subject import Subject
 from ledger.exports.export import export
 from ledger.exports.filters import Filters
@@ -13,7 +15,7 @@ from ledger.records import CallRecord
 from ledger.vocabulary import ErasureSubject
 from tests.ledger.calls import a_policy, conversation, rows
 from tests.ledger.learned import fill
-from tests.ledger.test_erasure import erase
+from tests.ledger.test_erasure import ANNA, MARK, a_marked_call, erase
 
 
 def test_the_versions_that_were_trained_on_it_are_listed(connection: Connection) -> None:
@@ -62,3 +64,23 @@ def test_an_export_of_turns_that_followed_it_is_listed(engine: Engine, tmp_path:
     with engine.begin() as connection:
         report = erase(connection, Subject(ErasureSubject.USER, "anna"))
     assert [file["num_exchanges"] for file in report["exports"]] == [1]
+
+
+def test_an_export_that_begins_in_the_middle_of_an_erasure_is_listed_or_holds_nothing(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """It reads as of its beginning, when the erasure of these rows is not committed yet."""
+    with engine.begin() as connection:
+        a_policy(connection)
+        record_calls(connection, [a_marked_call()])
+    found: list[str] = []
+    exporting = threading.Thread(target=lambda: found.append(written(engine, tmp_path / "a.jsonl")))
+    with engine.connect() as eraser, eraser.begin():
+        erasure = begin(eraser, "default", ANNA, "test")
+        erase_some(eraser, erasure)
+        exporting.start()
+        exporting.join(1)
+    exporting.join(10)
+    with engine.connect() as connection:
+        [(listed,)] = rows(connection, "SELECT report -> 'exports' FROM erasures")
+    assert listed or MARK not in found[0]
