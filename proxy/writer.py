@@ -125,7 +125,6 @@ class Writer:
         if batch.spooled:
             self._write(self._reports.process, batch.spooled)
         self._spool.commit(batch)  # where nothing of what waits is whole, too
-        self._sweeper.sweep_late()
         return True
 
     def _adopt(self) -> None:
@@ -180,8 +179,8 @@ class Writer:
         is_own = process == self._reports.process
         report = self._reports.report() if is_own else Report(process, self._root)
         erased = self._session.record([record for record, _ in spooled], report.commit(spooled).question())
-        self._sweeper.add(erased)
-        if is_own:
+        if is_own:  # a dead process' files go when they are all committed
+            self._sweeper.add(erased)
             self._reports.told()
         self._metrics.committed.inc(len(spooled))
 

@@ -77,9 +77,14 @@ def _read(frame: Frame) -> Spooled | None:
         return None
 
 
-def erase_frames(segments: Sequence[Segment], is_erased: IsErased, needles: Sequence[bytes] = ()) -> int:
-    """Empties the frames of these calls; how many. Damaged bytes that hold a needle are wiped."""
-    calls = calls_in(segments, is_erased)
+def erase_frames(
+    segments: Sequence[Segment], erased: IsErased | set[UUID], needles: Sequence[bytes] = ()
+) -> int:
+    """Empties the frames of these calls; how many. Damaged bytes that hold a needle are wiped.
+
+    Where their ids are known no other frame is decoded.
+    """
+    calls = calls_in(segments, erased) if callable(erased) else erased
     num_erased = 0
     for segment, found in frames_of(segments) if calls or needles else ():
         if isinstance(found, Gap):

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from ledger.codec import decode_held
+from ledger.erasure import frames
 from ledger.erasure.erase import begin, erase_some, finish
 from ledger.erasure.frames import Segment, frames_of
 from ledger.erasure.search import _OF_USER
@@ -173,6 +175,22 @@ def test_a_spool_forgets_what_is_committed_what_waits_what_runs_and_what_it_held
     [orphan] = [list(orphan.records()) for orphan in adopt_orphans(tmp_path)]
     assert {call.call_id for call in orphan} == {call.call_id for call in [*calls[13:], other, late]}
     assert {call.call_id for call in orphan if call.messages} == {other.call_id, late.call_id}
+
+
+def test_late_calls_are_swept_without_a_look_into_others(
+    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who goes on with an erased trajectory has a late call in each batch; the spool may hold an hour of others."""
+    calls = [a_marked_call() for _ in range(20)]
+    for call in calls:
+        spool.append([call])
+    decoded: list[bytes] = []
+    monkeypatch.setattr(frames, "decode_held", lambda data: decoded.append(data) or decode_held(data))
+    assert spool.erase({calls[3].call_id}) == 1
+    assert len(decoded) == 1
+    spool.close()
+    [orphan] = [list(orphan.records()) for orphan in adopt_orphans(tmp_path)]
+    assert [call.call_id for call in orphan if call.is_erased] == [calls[3].call_id]
 
 
 def test_a_replayed_skeleton_is_recorded_as_erased(spool: Spool, tmp_path: Path, engine: Engine) -> None:
