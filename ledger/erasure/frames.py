@@ -21,6 +21,7 @@ from ledger.spool.directory import SpoolDirectory
 from ledger.spool.frames import END, Frame, Gap, encode_frame, scan, seed_of
 
 IsErased = Callable[[CallRecord], bool]
+Erased = IsErased | set[UUID]  # or their ids, where they are known
 _LOG = structlog.get_logger()
 
 
@@ -77,9 +78,7 @@ def _read(frame: Frame) -> Spooled | None:
         return None
 
 
-def erase_frames(
-    segments: Sequence[Segment], erased: IsErased | set[UUID], needles: Sequence[bytes] = ()
-) -> int:
+def erase_frames(segments: Sequence[Segment], erased: Erased, needles: Sequence[bytes] = ()) -> int:
     """Empties the frames of these calls; how many. Damaged bytes that hold a needle are wiped.
 
     Where their ids are known no other frame is decoded.

@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection, text
 
-from ledger.erasure.frames import IsErased
+from ledger.erasure.frames import Erased
 from ledger.erasure.subject import digests_of
 from ledger.erasure.tombstones import Stones, is_buried, stones_of
 from ledger.errors import SpoolError
@@ -75,6 +75,6 @@ class Sweeper:
         self._since = max((row.created_at for row in rows), default=self._since)
         return stones_of((row.name, row.subject_sha256, row.before_id) for row in new)
 
-    def _sweep(self, is_erased: IsErased | set[UUID]) -> None:
+    def _sweep(self, is_erased: Erased) -> None:
         num_frames = self._spool.erase(is_erased)
         _LOG.info("spool_swept", num_frames=num_frames)

@@ -8,11 +8,10 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from uuid import UUID
 
 from ledger.audit.call_numbers import CallNumbers, Spooled
 from ledger.codec import UNENCODABLE, call_pieces
-from ledger.erasure.frames import IsErased, erase_frames, segments_of
+from ledger.erasure.frames import Erased, erase_frames, segments_of
 from ledger.records import CallRecord
 from ledger.request_body import derived
 from ledger.spool.batch import Batch, accepted_of, read_files
@@ -216,7 +215,7 @@ class Spool:
             self._running.forget(number)
             del self._ends[number]
 
-    def erase(self, calls: IsErased | set[UUID]) -> int:
+    def erase(self, calls: Erased) -> int:
         """Empty their frames; unless their ids are known, what these files held before, too. By the thread that reads batches."""
         with self._mutex, translated(self.path):
             ends = {**self._ends, self._writer.number: self._writer.end}
