@@ -78,7 +78,8 @@ def _object(held: Any) -> dict[str, Any]:
 def with_request(held: dict[str, Any], accepted: dict[str, Any] | None) -> dict[str, Any]:
     """An answer together with the request that was accepted; where that is lost, the answer is still worth a row."""
     request = accepted or {"messages": None, "request": {}}
-    return {**held, **{name: request[name] for name in _OF_REQUEST if name in request}}
+    whole = {**held, **{name: request[name] for name in _OF_REQUEST if name in request}}
+    return whole | {"is_erased": bool(held.get("is_erased") or request.get("is_erased"))}
 
 
 def call_of(held: dict[str, Any]) -> CallRecord:

@@ -92,9 +92,11 @@ def erase_some(connection: Connection, erasure: Erasure) -> bool:
     held = Held(connection, erasure.subject, found)
     own = _some(held.own, erasure.subject)
     ids = [turn.id for turn in own]
-    counts: dict[str, int] = {"num_shared": cut_repeated(connection, own, held.others)}
-    steps, exports = consequences.steps_of(connection, ids), consequences.exports_of(connection, ids)
-    counts["num_exchanges"] = empty(connection, ids)
+    consequences.hold_exports(connection)
+    cut = cut_repeated(connection, own, held.others)
+    steps = consequences.steps_of(connection, ids + cut)
+    exports = consequences.exports_of(connection, ids + cut)
+    counts = {"num_shared": len(cut), "num_exchanges": empty(connection, ids)}
     counts["num_trajectories"], names = close(
         connection, erasure.subject, held.trajectory_ids, is_all=len(own) == len(held.own)
     )

@@ -68,7 +68,7 @@ def _erase_rejected(root: Path, is_erased: IsErased) -> int:
             call = derived(call_of(held))
         except (*UNDECODABLE, FileNotFoundError):
             continue
-        if is_erased(call):
+        if not call.is_erased and is_erased(call):
             aside = path.with_suffix(".new")
             aside.write_bytes(b"".join(call_pieces(skeleton_of(call), **beside)))
             sync_path(aside)

@@ -21,6 +21,7 @@ from ledger.spool.directory import SpoolDirectory
 from ledger.spool.frames import END, Frame, Gap, encode_frame, scan, seed_of
 
 IsErased = Callable[[CallRecord], bool]
+Erased = IsErased | set[UUID]  # or their ids, where they are known
 _LOG = structlog.get_logger()
 
 
@@ -56,7 +57,7 @@ def calls_in(segments: Sequence[Segment], is_erased: IsErased) -> set[UUID]:
     found = set()
     for _, frame in frames_of(segments):
         call = call_in(frame) if isinstance(frame, Frame) else None
-        if call is not None and call.request_id and is_erased(call):
+        if call is not None and not call.is_erased and is_erased(call):
             found.add(call.call_id)
     return found
 
@@ -77,9 +78,12 @@ def _read(frame: Frame) -> Spooled | None:
         return None
 
 
-def erase_frames(segments: Sequence[Segment], is_erased: IsErased, needles: Sequence[bytes] = ()) -> int:
-    """Empties the frames of these calls; how many. Damaged bytes that hold a needle are wiped."""
-    calls = calls_in(segments, is_erased)
+def erase_frames(segments: Sequence[Segment], erased: Erased, needles: Sequence[bytes] = ()) -> int:
+    """Empties the frames of these calls; how many. Damaged bytes that hold a needle are wiped.
+
+    Where their ids are known no other frame is decoded.
+    """
+    calls = calls_in(segments, erased) if callable(erased) else erased
     num_erased = 0
     for segment, found in frames_of(segments) if calls or needles else ():
         if isinstance(found, Gap):
@@ -115,7 +119,7 @@ def write_at(path: Path, offset: int, data: bytes, *, is_synced: bool = True) ->
 def _emptied(frame: Frame, number: int) -> bytes | None:
     """The frame with a skeleton in it. What follows the MessagePack is ignored, so it is filled up with zeros."""
     found = _read(frame)
-    if found is None or not found.record.request_id:
+    if found is None or found.record.is_erased:
         return None
     bare = replace(skeleton_of(found.record), request_id="", requested_model="")
     skeleton = b"".join(call_pieces(bare, number=found.number))

@@ -334,6 +334,19 @@ def test_an_import_brings_nobody_back_who_was_erased(
             assert rows(connection, "SELECT count(*) FROM exchanges WHERE erased_at IS NOT NULL") == [(1,)]
 
 
+def test_an_import_brings_no_trajectory_back_that_was_erased_by_a_name_of_its_callers(
+    engine: Engine, elsewhere: Engine, tmp_path: Path
+) -> None:
+    """Where it was erased there was no row of it, so nothing but the name tells."""
+    seeded(engine)
+    exported(engine, path := tmp_path / "a.jsonl")
+    with elsewhere.begin() as connection:
+        ensure_policy(connection, name="default", base_model="base")
+        finish(connection, begin(connection, "default", Subject(ErasureSubject.TRAJECTORY, "talk"), "test"))
+    num_turns = sum(row["external_id"] == "talk" for row in read(path))
+    assert imported(elsewhere, path).num_erased == num_turns > 1
+
+
 def test_standard_input_and_output_are_files_like_any_other() -> None:
     lines = list(json_lines(io.BytesIO(b'\xef\xbb\xbf{"a": 1}\r\n\n{"b": 2}')))
     assert [(line.number, line.value) for line in lines] == [(1, {"a": 1}), (3, {"b": 2})]

@@ -1,7 +1,9 @@
 """The writer's own order of things: its calls first, whatever else it has to catch up."""
 
+import time
 from pathlib import Path
 
+import pytest
 from sqlalchemy import Engine, text
 
 from ledger.spool.spool import Spool
@@ -10,6 +12,7 @@ from proxy.writer import Writer
 from tests.ledger.calls import a_call, a_policy
 from tests.ledger.test_call_numbers import flip_an_end
 from tests.ledger.test_spool import die_after, segments
+from tests.proxy.running import eventually
 
 
 def a_writer(engine: Engine, root: Path, *, memory_bytes: int = 1 << 20) -> tuple[Writer, Spool]:
@@ -66,3 +69,21 @@ def test_a_writer_that_is_to_stop_leaves_what_it_adopts_to_the_next(engine: Engi
     again._session.rest()
     spool.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_traffic_that_never_pauses_puts_off_neither_a_dead_process_nor_an_erasure(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever a batch is written the next call waits already."""
+    orphan = die_after(tmp_path, [a_call()], [])
+    writer, spool = a_writer(engine, tmp_path)
+    looks: list[float] = []
+    monkeypatch.setattr(writer._sweeper, "look", lambda: looks.append(time.monotonic()))
+    monkeypatch.setattr(writer, "_linger", lambda: writer._is_stopping.is_set() or spool.append([a_call()]))
+    spool.append([a_call()])
+    writer.start()
+    try:
+        eventually(lambda: not orphan.exists() and looks, seconds=5)
+    finally:
+        writer.stop(10)
+        spool.close()
