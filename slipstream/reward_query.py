@@ -31,7 +31,9 @@ COLUMNS = {
     "id": "the row's own id; without it a hash of the row",
     "choice": "which choice of a call with several",
 }
+MAX_BYTES = 2 << 20  # of an item: what is larger would be refused with all that is posted beside it
 _ROWS_AT_ONCE = 500
+_TOLD = 256  # characters of a target that cannot be posted
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def _item(number: int, row: dict[str, Any], source: str) -> Item | BadRow | None
     try:
         body = _body(target, row, source)
     except (ValueError, OverflowError) as error:
-        return BadRow(number, target, str(error))
+        return BadRow(number, target[:_TOLD], str(error))
     given = row.get("id")
     return Item(number, {**body, "id": _hash(body) if given is None else str(given)})
 
@@ -122,6 +124,8 @@ def _body(target: str, row: dict[str, Any], source: str) -> dict[str, Any]:
         body["choice"] = _choice(given["choice"])
     if "observed_at" in given:
         body["observed_at"] = _moment(given["observed_at"])
+    if len(json.dumps(body)) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES:,} bytes: no comment may be so long")
     return body
 
 
