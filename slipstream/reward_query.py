@@ -62,10 +62,19 @@ def running_query(database_url: str, query: str) -> Iterator[Iterator[Sequence[A
             with connection.cursor(name="rewards") as cursor:
                 cursor.itersize = _ROWS_AT_ONCE
                 cursor.execute(query.strip().removesuffix(";").encode())
-                yield _rows(cursor)
+                try:
+                    yield _rows(cursor)
+                except psycopg.Error as error:
+                    raise UsageError(
+                        f"The query broke off: {_said(error)}. What was posted before stays; mend it, and run the "
+                        "command again for the rest."
+                    ) from error
     except psycopg.Error as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise UsageError(f"The query could not be run: {said[0]}") from error
+        raise UsageError(f"The query could not be run: {_said(error)}") from error
+
+
+def _said(error: psycopg.Error) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _address(url: str) -> str:
