@@ -31,7 +31,9 @@ COLUMNS = {
     "id": "the row's own id; without it a hash of the row",
     "choice": "which choice of a call with several",
 }
+MAX_BYTES = 2 << 20  # of an item: what is larger would be refused with all that is posted beside it
 _ROWS_AT_ONCE = 500
+_TOLD = 256  # characters of a target that cannot be posted
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,19 @@ def running_query(database_url: str, query: str) -> Iterator[Iterator[Sequence[A
             with connection.cursor(name="rewards") as cursor:
                 cursor.itersize = _ROWS_AT_ONCE
                 cursor.execute(query.strip().removesuffix(";").encode())
-                yield _rows(cursor)
+                try:
+                    yield _rows(cursor)
+                except psycopg.Error as error:
+                    raise UsageError(
+                        f"The query broke off: {_said(error)}. What was posted before stays; mend it, and run the "
+                        "command again for the rest."
+                    ) from error
     except psycopg.Error as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise UsageError(f"The query could not be run: {said[0]}") from error
+        raise UsageError(f"The query could not be run: {_said(error)}") from error
+
+
+def _said(error: psycopg.Error) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _address(url: str) -> str:
@@ -107,7 +118,7 @@ def _item(number: int, row: dict[str, Any], source: str) -> Item | BadRow | None
     try:
         body = _body(target, row, source)
     except (ValueError, OverflowError) as error:
-        return BadRow(number, target, str(error))
+        return BadRow(number, target[:_TOLD], str(error))
     given = row.get("id")
     return Item(number, {**body, "id": _hash(body) if given is None else str(given)})
 
@@ -122,6 +133,8 @@ def _body(target: str, row: dict[str, Any], source: str) -> dict[str, Any]:
         body["choice"] = _choice(given["choice"])
     if "observed_at" in given:
         body["observed_at"] = _moment(given["observed_at"])
+    if len(json.dumps(body)) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES:,} bytes: no comment may be so long")
     return body
 
 

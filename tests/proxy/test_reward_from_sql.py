@@ -147,6 +147,14 @@ def test_many_rows_go_in_batches(run: Run, proxy: RunningProxy, monkeypatch: pyt
     assert (json.loads(done.stdout)["early"], sizes) == (450, [200, 200, 50])
 
 
+def test_a_query_that_breaks_off_says_that_what_was_posted_stays(run: Run, proxy: RunningProxy) -> None:
+    query = "SELECT 'many-' || n AS target, 1 / (700 - n) AS reward FROM generate_series(1, 900) AS n"
+    done = run(query)
+    assert isinstance(done.exception, UsageError)
+    assert "broke off: division by zero. What was posted before stays" in str(done.exception)
+    assert proxy.rows("SELECT count(*) FROM reward_events")[0][0] == 400
+
+
 def test_a_lost_answer_is_asked_for_again_and_nobody_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Any] = [
         OSError("reset"),
