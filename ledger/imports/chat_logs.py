@@ -87,6 +87,14 @@ def _call(line: Mapping[str, Any], policy: Policy, now: datetime) -> CallRecord:
     )
 
 
+def moment_of(line: Mapping[str, Any]) -> datetime | None:
+    """When it was answered, as far as the line tells."""
+    try:
+        return _moment(line, _response_of(line) or {})
+    except (AttributeError, TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
 def _request_of(line: Mapping[str, Any]) -> dict[str, Any]:
     """Without its messages where the line is one of a batch's output."""
     for name in _REQUESTS:

@@ -19,6 +19,7 @@ from ledger.exports.whole import in_chunks
 from ledger.imports.chat_logs import call_of
 from ledger.imports.exported import Row, Target, draft_of, events_of, is_exported
 from ledger.imports.lines import BadLineError, Line
+from ledger.imports.months import Months
 from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.recording import record_drafts
 from ledger.tables import reward_events
@@ -72,8 +73,11 @@ class Importer:
 
     def run(self, lines: Iterable[Line], progress: Callable[[], None]) -> Report:
         """Raises LedgerError where nothing can be imported at all."""
+        months = Months(self.engine, self._now)
         for chunk in in_chunks(iter(lines), _LINES):
             self.report.num_lines += len(chunk)
+            if not self.is_dry_run:
+                months.prepare(chunk)
             self._import(chunk)
             progress()
         return self.report
