@@ -30,6 +30,7 @@ _OF_ANSWER = tuple(name for name in _NAMES[CallRecord] if name not in _OF_REQUES
 _values, _values_of_answer = attrgetter(*_NAMES[CallRecord]), attrgetter(*_OF_ANSWER)
 _LARGE = ("raw_request", "prompt_ids")
 _PACKED = b"\x01"
+_FILLING = b"\0"  # behind a skeleton, which is shorter than what it stands for
 _LENGTH_BYTES = 4  # of the MessagePack's length, which comes next
 _HEAD_AT = len(_PACKED) + _LENGTH_BYTES
 
@@ -66,7 +67,7 @@ def decode_held(encoded: bytes) -> dict[str, Any]:
             held[name] = encoded[at : at + num_bytes]
             at += num_bytes
         return held
-    return _object(json.loads(encoded.decode("utf-8", "surrogatepass")))
+    return _object(json.loads(encoded.rstrip(_FILLING).decode("utf-8", "surrogatepass")))
 
 
 def _object(held: Any) -> dict[str, Any]:

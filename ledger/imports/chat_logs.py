@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ledger.imports.identity import content_id
+from ledger.imports.identity import CLIENT, content_id
 from ledger.imports.lines import BadLineError
 from ledger.policies import Policy
 from ledger.records import Attribution, CallRecord, ChoiceRecord
 from ledger.vocabulary import ExchangeStatus, IdentifiedBy, Reason
 
 ENDPOINT = "/v1/chat/completions"
-CLIENT = "slipstream import"
 _REQUESTS = ("request", "input", "body")
 _RESPONSES = ("response", "output", "completion")
 _OF_REQUEST = {
@@ -85,6 +84,14 @@ def _call(line: Mapping[str, Any], policy: Policy, now: datetime) -> CallRecord:
         choices=choices,
         untrainable_reason=Reason.EXTERNAL_MODEL,
     )
+
+
+def moment_of(line: Mapping[str, Any]) -> datetime | None:
+    """When it was answered, as far as the line tells."""
+    try:
+        return _moment(line, _response_of(line) or {})
+    except (AttributeError, TypeError, ValueError, OverflowError, OSError):
+        return None
 
 
 def _request_of(line: Mapping[str, Any]) -> dict[str, Any]:

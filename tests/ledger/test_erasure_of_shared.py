@@ -9,6 +9,7 @@ from ledger.conversation import whole_exchanges
 from ledger.erasure.subject import Subject
 from ledger.reading import read_trajectory
 from ledger.recording import record_calls
+from ledger.rewards import RewardPost, post_reward
 from ledger.vocabulary import ErasureSubject
 from tests.ledger.calls import a_call, a_choice, a_policy, conversation, rows
 from tests.ledger.searching import places_of
@@ -52,3 +53,20 @@ def test_a_shared_group_keeps_its_key_until_all_of_it_is_erased(connection: Conn
     assert rows(connection, "SELECT key FROM groups") == [("task",)]
     erase(connection, Subject(ErasureSubject.USER, "bob"))
     assert [key.split(":")[0] for (key,) in rows(connection, "SELECT key FROM groups")] == ["erased"]
+
+
+def test_a_judgement_of_an_erased_turn_has_no_words_though_others_share_its_trajectory(
+    connection: Connection,
+) -> None:
+    """Before the erasure, or after it."""
+    a_policy(connection)
+    turns = [replace(t, request={"user": u}) for t, u in zip(conversation(2), ("bob", "anna"), strict=True)]
+    record_calls(connection, turns)
+    of_bob, of_anna = (RewardPost(str(turn.call_id), value=1.0, comment=MARK) for turn in turns)
+    post_reward(connection, "default", of_anna)
+    erase(connection, Subject(ErasureSubject.USER, "anna"))
+    assert places_of(connection, MARK) == []
+    post_reward(connection, "default", replace(of_anna, value=0.5))
+    assert places_of(connection, MARK) == []
+    post_reward(connection, "default", of_bob)
+    assert rows(connection, "SELECT count(comment), count(*) FROM reward_events") == [(1, 3)]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -67,6 +68,19 @@ def test_late_calls_are_swept_without_a_look_into_others(
     spool.close()
     [orphan] = [list(orphan.records()) for orphan in adopt_orphans(tmp_path)]
     assert [call.call_id for call in orphan if call.is_erased] == [calls[3].call_id]
+
+
+@pytest.mark.parametrize("odd", [{"seed": 1 << 70}, {"answered_model": "a\ud800"}])
+def test_a_frame_that_holds_json_stays_whole(spool: Spool, tmp_path: Path, odd: dict[str, Any]) -> None:
+    """What MessagePack cannot hold is in the skeleton, too. I4: it is a call, and no damage."""
+    call = a_marked_call(**odd)
+    spool.accept(call)
+    spool.append([call])
+    spool.erase({call.call_id})
+    spool.close()
+    [(orphan, found)] = [(orphan, list(orphan.records())) for orphan in adopt_orphans(tmp_path)]
+    assert [(one.call_id, one.is_erased) for one in found] == [(call.call_id, True)]
+    assert orphan.directory.num_skipped == 0
 
 
 def test_a_replayed_skeleton_is_recorded_as_erased(spool: Spool, tmp_path: Path, engine: Engine) -> None:
