@@ -13,6 +13,7 @@ from bench.ledger.world import Plan, Task
 from ledger.database import database_address
 from ledger.partitions import ensure_partitions, month_start
 from ledger.policies import ensure_policy
+from ledger.spool.spool import MEMORY_BYTES
 from tests.conftest import drop_database, new_database
 from tests.ledger.retained import NOW
 
@@ -43,3 +44,10 @@ def world(administrator: Connection, template_url: str) -> Iterator[LoadedWorld]
     traffic = Traffic(PLAN)
     yield LoadedWorld(url, PLAN, traffic, load(url, PLAN, traffic))
     drop_database(administrator, url)
+
+
+@pytest.fixture(params=[0, MEMORY_BYTES], ids=["files", "memory"])
+def memory_bytes(request: pytest.FixtureRequest) -> int:
+    """Where finished calls are read from: the files, or memory while they are few."""
+    value: int = request.param
+    return value

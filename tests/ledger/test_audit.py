@@ -27,7 +27,7 @@ from ledger.retention import set_retention
 from ledger.spool.spool import Spool, adopt_orphans
 from ledger.upkeep import apply_retention
 from tests.ledger.calls import a_call, a_choice, a_policy
-from tests.ledger.test_spool import segments
+from tests.ledger.spools import segments
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 KEY = ("1-a", 7)

@@ -10,8 +10,8 @@ from ledger.spool.spool import Spool
 from proxy.metrics import Metrics
 from proxy.writer import Writer
 from tests.ledger.calls import a_call, a_policy
+from tests.ledger.spools import die_after, segments
 from tests.ledger.test_call_numbers import flip_an_end
-from tests.ledger.test_spool import die_after, segments
 from tests.proxy.running import eventually
 
 
