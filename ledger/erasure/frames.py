@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
 
-from ledger.audit.call_numbers import Spooled
-from ledger.codec import UNDECODABLE, call_of, call_pieces, decode_held
+from ledger.codec import UNDECODABLE, answer_pieces, call_of, call_pieces, decode_held
 from ledger.erasure.skeleton import skeleton_of
 from ledger.records import CallRecord
 from ledger.request_body import derived
@@ -67,13 +67,19 @@ def call_in(frame: Frame) -> CallRecord | None:
     return found and found.record
 
 
-def _read(frame: Frame) -> Spooled | None:
+class _Read(NamedTuple):
+    record: CallRecord
+    number: int | None
+    request_at: tuple[int, int] | None  # of an end that does not hold its request
+
+
+def _read(frame: Frame) -> _Read | None:
     try:
         held = decode_held(frame.payload)
-        if "request_at" in held:
+        request_at = held.get("request_at")
+        if request_at:
             held |= {"messages": None, "request": {}}
-        number = held.get("number")
-        return Spooled(derived(call_of(held)), number)
+        return _Read(derived(call_of(held)), held.get("number"), request_at)
     except UNDECODABLE:
         return None
 
@@ -122,7 +128,10 @@ def _emptied(frame: Frame, number: int) -> bytes | None:
     if found is None or found.record.is_erased:
         return None
     bare = replace(skeleton_of(found.record), request_id="", requested_model="")
-    skeleton = b"".join(call_pieces(bare, number=found.number))
+    if found.request_at and found.number is not None:
+        skeleton = b"".join(answer_pieces(bare, found.request_at, found.number))
+    else:
+        skeleton = b"".join(call_pieces(bare, number=found.number))
     if len(skeleton) > len(frame.payload):
         _LOG.error("frame_not_erased", call_id=str(frame.call_id))
         return None

@@ -83,6 +83,14 @@ def test_a_frame_that_holds_json_stays_whole(spool: Spool, tmp_path: Path, odd: 
     assert orphan.directory.num_skipped == 0
 
 
+def test_an_end_that_says_next_to_nothing_is_emptied_like_any_other(spool: Spool) -> None:
+    """Its request stands in another frame, so its skeleton must not hold one."""
+    call = a_call(seed=1 << 70, choices=[])
+    spool.accept(call)
+    spool.append([call])
+    assert spool.erase({call.call_id}) == 2
+
+
 def test_a_replayed_skeleton_is_recorded_as_erased(spool: Spool, tmp_path: Path, engine: Engine) -> None:
     """Its process died after the sweep: nothing but the frame says that it was erased."""
     call = a_marked_call()
