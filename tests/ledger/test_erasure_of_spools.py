@@ -1,5 +1,6 @@
 """A spool forgets, too: its frames become skeletons, and whoever reads them back records them as erased."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from sqlalchemy import Engine
 
 from ledger.codec import decode_held
 from ledger.erasure import frames
+from ledger.erasure.files import erase_files
 from ledger.erasure.frames import Segment, frames_of
 from ledger.recording import record_calls
 from ledger.spool.frames import Gap
@@ -148,3 +150,14 @@ def test_a_replayed_skeleton_of_teacher_data_is_recorded_as_erased(
         assert rows(
             connection, "SELECT untrainable_reason, erased_at IS NULL, request_id FROM exchanges"
         ) == [("external_model", False, call.call_id.hex)]
+
+
+def test_what_a_process_died_over_while_it_set_a_record_aside_goes(tmp_path: Path) -> None:
+    """Another one that is being written just now stays."""
+    left, being_written = tmp_path / "rejected" / "left.new", tmp_path / "rejected" / "now.new"
+    left.parent.mkdir()
+    for path in (left, being_written):
+        path.write_text(MARK)
+    os.utime(left, (0, 0))
+    erase_files(tmp_path, lambda _: False, [])
+    assert files_with_mark(tmp_path) == ["now.new"]
