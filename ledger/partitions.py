@@ -88,11 +88,11 @@ def _missing(
 ) -> list[datetime]:
     with connection.begin():
         ahead = [month_start(moment, offset) for offset in range(MONTHS_AHEAD + 1)]
-        wanted = {*ahead, *map(month_start, also), *_in_default(connection, table, ahead[0])}
+        wanted = {*ahead, *map(month_start, also), *months_in_default(connection, table, ahead[0])}
         return [month for month in sorted(wanted) if not has_partition(connection, table, month)]
 
 
-def _in_default(connection: Connection, table: str, before: datetime) -> Iterator[datetime]:
+def months_in_default(connection: Connection, table: str, before: datetime) -> Iterator[datetime]:
     """Past months that DEFAULT holds rows of: one look at its index for each. The future's wait until it comes."""
     lower, end = UUID(int=0), first_id_at(before)
     query = text(f"SELECT id FROM {table}_default WHERE id >= :lower AND id < :end ORDER BY id LIMIT 1")  # noqa: S608 - our own names
@@ -118,7 +118,7 @@ def _make(connection: Connection, table: str, month: datetime, max_moved: int | 
     connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
     if has_partition(connection, table, month):
         return None
-    if max_moved is not None and _num_waiting(connection, table, bounds, max_moved) > max_moved:
+    if max_moved is not None and is_too_many(connection, table, month, max_moved):
         log.warning(
             "partition_postponed", name=name, reason="many rows wait in DEFAULT: run `slipstream migrate`"
         )
@@ -134,6 +134,13 @@ def _make(connection: Connection, table: str, month: datetime, max_moved: int | 
     return name
 
 
-def _num_waiting(connection: Connection, table: str, bounds: str, most: int) -> int:
-    query = f"SELECT count(*) FROM (SELECT FROM {table}_default WHERE {bounds} LIMIT {most + 1}) AS found"  # noqa: S608
-    return int(connection.scalar(text(query)) or 0)
+def waiting_rows(table: str, month: datetime) -> str:
+    """Those of a month that has no partition, as a table that a query can read."""
+    lower, upper = month_bounds(month)
+    return f"(SELECT * FROM {table}_default WHERE id >= '{lower}' AND id < '{upper}')"  # noqa: S608 - our own
+
+
+def is_too_many(connection: Connection, table: str, month: datetime, most: int = MAX_MOVED) -> bool:
+    """Whether more rows of a month wait in DEFAULT than may be moved while traffic waits."""
+    query = f"SELECT count(*) FROM (SELECT FROM {waiting_rows(table, month)} AS w LIMIT {most + 1}) AS found"  # noqa: S608
+    return int(connection.scalar(text(query)) or 0) > most

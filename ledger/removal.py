@@ -202,9 +202,9 @@ def _owned(connection: Connection, month: Month, table: str) -> str:
     return _OF_WHOLE_PROJECTS if has_partition(connection, "trajectories", month.start) else _OF_PROJECTS
 
 
-def count_going(connection: Connection, month: Month, table: str) -> tuple[int, bool]:
-    """How many rows would go, and whether with the whole partition. Nothing is locked, nothing changed."""
-    part, values = partition_name(table, month.start), month.values([one.policy_id for one in month.over])
+def count_going(connection: Connection, month: Month, table: str, part: str) -> tuple[int, bool]:
+    """How many rows of `part` would go, and whether with the whole month. Nothing is locked, nothing changed."""
+    values = month.values([one.policy_id for one in month.over])
     num_rows = f"SELECT count(*) FROM {part} AS x WHERE {GOING[table].format(part=part)}"  # noqa: S608
     stays = f"SELECT {_STAYS[table].format(part=part)}"
     return connection.scalar(text(num_rows), values) or 0, not connection.scalar(text(stays), values)

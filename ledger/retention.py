@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection, Table, func, select, text, update
 
 from ledger.errors import LedgerError
-from ledger.partitions import PARTITIONED_TABLES, month_start
+from ledger.partitions import PARTITIONED_TABLES, month_start, months_in_default
 from ledger.tables import policies, projects
 
 _PARTITIONS = text("""
@@ -80,11 +80,17 @@ def months(connection: Connection) -> list[datetime]:
     return [datetime(int(year), int(month), 1, tzinfo=UTC) for year, month in sorted(found)]
 
 
+def waiting_months(connection: Connection, now: datetime) -> list[datetime]:
+    """The past months whose rows lie in DEFAULT, and which the next maker of partitions gives theirs."""
+    tables = PARTITIONED_TABLES
+    return [month for table in tables for month in months_in_default(connection, table, month_start(now))]
+
+
 def months_over(
-    connection: Connection, retentions: Sequence[Retention], now: datetime
+    connection: Connection, retentions: Sequence[Retention], now: datetime, *, also: Sequence[datetime] = ()
 ) -> Iterator[tuple[datetime, list[Retention]]]:
-    """The months that are over for somebody, with those for whom they are."""
-    for month in months(connection):
+    """The months that are over for somebody, with those for whom they are; `also`: months without a partition yet."""
+    for month in sorted({*months(connection), *also}):
         over = [retention for retention in retentions if retention.is_over(month, now)]
         if over:
             yield month, over

@@ -6,7 +6,7 @@ claimed, postpone what they hold and nothing else.
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -18,9 +18,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from ledger import removal
-from ledger.partitions import has_partition
+from ledger.partitions import has_partition, is_too_many, partition_name, waiting_rows
 from ledger.removal import Month
-from ledger.retention import months_over, read_retentions
+from ledger.retention import months_over, read_retentions, waiting_months
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 0.2  # what queued behind us goes first
@@ -51,18 +51,29 @@ class PostponedError(Exception):
     """What is left of a month has to wait."""
 
 
-def plan_retention(connection: Connection, now: datetime | None = None) -> list[Removed]:
-    """What a run would remove of exchanges and trajectories; their names and rewards go with them."""
+def plan_retention(
+    connection: Connection, now: datetime | None = None
+) -> tuple[list[Removed], list[Postponed]]:
+    """What a run would remove of exchanges and trajectories; their names and rewards go with them.
+
+    Rows that wait in DEFAULT count: a run gives them their month first.
+    """
+    moment = now or datetime.now(UTC)
     with connection.begin():
-        todo = _months(connection, now)
-    planned = []
+        todo = _months(connection, moment, waiting_months(connection, moment))
+    planned, postponed = [], []
     for month in todo:
         for table in ("exchanges", "trajectories"):
-            if _exists(connection, table, month):
-                with connection.begin():
-                    num_rows, is_dropped = removal.count_going(connection, month, table)
-                planned += [Removed(month.start, table, num_rows, is_dropped)] * bool(num_rows)
-    return planned
+            is_made = _exists(connection, table, month)
+            part = partition_name(table, month.start) if is_made else waiting_rows(table, month.start)
+            with connection.begin():
+                num_rows, is_dropped = removal.count_going(connection, month, table, part)
+                is_left = not is_made and is_too_many(connection, table, month.start)
+            if is_left:
+                postponed.append(Postponed(month.start, f"{num_rows:,} rows wait for `slipstream migrate`"))
+            elif num_rows:
+                planned.append(Removed(month.start, table, num_rows, is_dropped))
+    return planned, postponed
 
 
 def apply_retention(
@@ -76,7 +87,7 @@ def apply_retention(
     postponed: list[Postponed] = []
     deadline = time.monotonic() + seconds
     with connection.begin():
-        todo = _months(connection, now)
+        todo = _months(connection, now or datetime.now(UTC))
     for month in todo:
         try:
             _check_time(deadline if removed or postponed else math.inf)  # each run does something
@@ -87,11 +98,11 @@ def apply_retention(
     return removed, postponed
 
 
-def _months(connection: Connection, now: datetime | None) -> list[Month]:
+def _months(connection: Connection, now: datetime, also: Sequence[datetime] = ()) -> list[Month]:
     all_ = read_retentions(connection)
     return [
         Month(start, over, [one for one in all_ if one not in over])
-        for start, over in months_over(connection, all_, now or datetime.now(UTC))
+        for start, over in months_over(connection, all_, now, also=also)
     ]
 
 

@@ -16,13 +16,16 @@ from ledger.bulk import insert_rows
 from ledger.drafts import Draft, drafts_of
 from ledger.errors import LedgerError
 from ledger.exports.whole import in_chunks
+from ledger.identifiers import time_of
 from ledger.imports.chat_logs import call_of
 from ledger.imports.exported import Row, Target, draft_of, events_of, is_exported
 from ledger.imports.identity import line_digest
 from ledger.imports.lines import BadLineError, Line
 from ledger.imports.months import Months
+from ledger.partitions import month_start
 from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.recording import record_drafts
+from ledger.retention import read_retentions
 from ledger.tables import reward_events
 from ledger.text import from_storable, to_json
 from ledger.vocabulary import DEFAULT_PROJECT
@@ -53,6 +56,7 @@ class Report:
     num_elsewhere: int = 0  # another project has a row with this id: nothing was written
     num_erased: int = 0
     num_rewards: int = 0
+    num_over: int = 0  # new, and older than their policy keeps rows: the next run of retention takes them
     bad_lines: list[dict[str, Any]] = field(default_factory=list)
 
     def tell(self, line: Line, problem: object) -> None:
@@ -98,7 +102,7 @@ class Importer:
             for line in lines:
                 self._import([line])
             return
-        for name in ("num_new", "num_existing", "num_elsewhere", "num_erased", "num_rewards"):
+        for name in ("num_new", "num_existing", "num_elsewhere", "num_erased", "num_rewards", "num_over"):
             setattr(self.report, name, getattr(self.report, name) + getattr(done, name))
         for problem in done.bad_lines:
             self.report.tell(Line(problem["line"], {}), problem["problem"])
@@ -178,7 +182,13 @@ class _Chunk:
         self._report.num_elsewhere += sum(placed[one.id].project_id != one.project_id for one in drafts)
         self._report.num_existing += len(before)
         self._report.num_new += len(ids) - len(before)
+        self._report.num_over += self._num_over([one for one in drafts if one.id not in before])
         self._report.num_erased += sum(row.is_erased for row in placed.values())
+
+    def _num_over(self, new: Sequence[Draft]) -> int:
+        retentions = {one.policy_id: one for one in read_retentions(self._connection)}
+        now = self._importer.now
+        return sum(retentions[one.policy.id].is_over(month_start(time_of(one.id)), now) for one in new)
 
     def _target(self, row: Row) -> Target:
         project, name = (

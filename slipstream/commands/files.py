@@ -105,6 +105,11 @@ def _told(report: Report, is_dry_run: bool) -> str:
         f"{report.num_existing} exchanges were there already.",
         *(f"line {bad['line']}: {bad['problem']}" for bad in report.bad_lines),
     ]
+    if report.num_over:
+        lines.append(
+            f"{report.num_over} of them are older than their policy keeps rows, and go with the next run of "
+            "retention, within the hour: `slipstream retention show`, `slipstream retention set`."
+        )
     if report.num_bad > len(report.bad_lines):
         lines.append(f"… {report.num_bad} bad lines in all.")
     return "\n".join(lines)

@@ -70,7 +70,7 @@ def apply(
     with ledger_connection() as connection:
         postponed: list[Postponed] = []
         if dry_run:
-            removed = plan_retention(connection)
+            removed, postponed = plan_retention(connection)
         else:
             ensure_partitions(connection)  # what waits in DEFAULT gets its month
             removed, postponed = apply_retention(connection, seconds=seconds)

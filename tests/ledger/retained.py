@@ -25,7 +25,7 @@ def run(engine: Engine, now: datetime, **values: Any) -> list[Removed]:
 
 def plan(engine: Engine) -> list[Removed]:
     with engine.connect() as connection:
-        return plan_retention(connection, NOW)
+        return plan_retention(connection, NOW)[0]
 
 
 def then(moment: datetime, **changes: Any) -> CallRecord:

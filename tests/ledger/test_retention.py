@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from ledger import removal
+from ledger import removal, upkeep
 from ledger.errors import LedgerError
 from ledger.identifiers import choice_id
 from ledger.retention import read_retentions, set_retention
 from ledger.rewards import RewardPost, post_reward
+from ledger.upkeep import plan_retention
 from tests.ledger.calls import an_attribution, conversation, everything, rows
 from tests.ledger.retained import (
     APRIL,
@@ -214,3 +215,19 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(ledger: Connection, en
         ("2026-04", "trajectories", 1, False),
     ]
     assert everything(ledger) == before
+
+
+def test_a_dry_run_counts_rows_that_wait_in_default(
+    ledger: Connection, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import of years ago: a run gives it its month, and drops that."""
+    keep(ledger, 30)
+    old = datetime(2020, 2, 29, tzinfo=UTC)
+    record(ledger, then(old), then(old), then(old, project="acme"))
+    planned = [(f"{one.month:%Y-%m}", one.table, one.num_rows, one.is_dropped) for one in plan(engine)]
+    assert planned == [("2020-02", "exchanges", 2, False), ("2020-02", "trajectories", 2, False)]
+    monkeypatch.setattr(upkeep, "is_too_many", lambda *_: True)
+    with engine.connect() as connection:
+        planned, postponed = plan_retention(connection, NOW)
+    assert planned == []
+    assert {one.reason for one in postponed} == {"2 rows wait for `slipstream migrate`"}

@@ -60,6 +60,16 @@ def test_the_standard_input_is_a_file_like_any_other(run: CliRunner) -> None:
     assert done.exit_code == 1
 
 
+def test_an_import_of_rows_that_retention_takes_at_once_says_so(run: CliRunner) -> None:
+    run.invoke(app, ["retention", "set", "30"])
+    said = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    old = json.dumps({"messages": said, "created": 1_600_000_000})
+    new = json.dumps({"messages": [{"role": "user", "content": "new"}, said[1]]})
+    done = run.invoke(app, ["import", "-"], input=f"{old}\n{new}\n")
+    assert "1 of them are older than their policy keeps rows" in done.stdout
+    assert "1 of them" not in run.invoke(app, ["import", "-"], input=f"{old}\n").stdout
+
+
 @pytest.mark.parametrize("arguments", [
     ["export", "a.csv"], ["export", "/nowhere/a.jsonl"], ["export", "-", "--format", "parquet"],
     ["export", "a.jsonl", "--since", "yesterday"], ["export", "a.jsonl", "--group", "unknown"],

@@ -47,12 +47,14 @@ def test_what_is_over_is_planned_and_then_removed(run: CliRunner, engine: Engine
         ensure_policy(connection, name="default", base_model="b")
         record_calls(connection, [then(datetime.now(UTC) - timedelta(days=300))])
     run.invoke(app, ["retention", "set", "30"])
-    assert run.invoke(app, ["retention", "apply", "--dry-run"]).exit_code == 0
+    planned = json.loads(run.invoke(app, ["retention", "apply", "--dry-run", "--json"]).stdout)
     done = json.loads(run.invoke(app, ["retention", "apply", "--json"]).stdout)
     assert [(one["table"], one["num_rows"], one["is_dropped"]) for one in done] == [
         ("exchanges", 1, True),
         ("trajectories", 1, True),
     ]
+    assert planned == done
+    assert json.loads(run.invoke(app, ["retention", "apply", "--json"]).stdout) == []
     with engine.connect() as connection:
         assert connection.scalar(text("SELECT sum(num_rows) FROM removals")) == 2
 
