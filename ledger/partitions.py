@@ -27,6 +27,24 @@ _HAS_PARTITION = text("""
         WHERE inhparent = to_regclass(:table) AND c.relname = :name
     )
 """)
+# The commonest values of an expression on callers' words would be readable in pg_stats after those were erased.
+NO_INDEX_STATISTICS = """
+    DO $$
+    DECLARE found record;
+    BEGIN
+        FOR found IN
+            SELECT i.indexrelid, a.attnum FROM pg_index AS i
+            JOIN pg_class AS t ON t.oid = i.indrelid AND t.relkind = 'r'
+            JOIN pg_attribute AS a ON a.attrelid = i.indexrelid
+            WHERE i.indrelid::regclass::text ~ '^(exchanges|trajectories)_'
+                AND i.indrelid::regclass::text LIKE '{tables}'
+                AND i.indkey[a.attnum - 1] = 0 AND a.atttypid = 'text'::regtype
+                AND coalesce(a.attstattarget, -1) <> 0
+        LOOP
+            EXECUTE format('ALTER INDEX %s ALTER COLUMN %s SET STATISTICS 0', found.indexrelid::regclass, found.attnum);
+        END LOOP;
+    END $$
+"""
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('slipstream:partitions', 0))"
 
 log = structlog.get_logger()
@@ -131,6 +149,9 @@ def _make(connection: Connection, table: str, month: datetime, max_moved: int | 
         f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ('{lower}') TO ('{upper}')",
     ):
         connection.execute(text(statement))
+    connection.exec_driver_sql(
+        NO_INDEX_STATISTICS.format(tables=name), execution_options={"no_parameters": True}
+    )
     return name
 
 

@@ -21,6 +21,7 @@ from ledger.erasure.rewards import erase_rewards
 from ledger.erasure.rows import Held, close, empty
 from ledger.erasure.search import find_trajectories, trajectory_of
 from ledger.erasure.shared import cut_repeated
+from ledger.erasure.statistics import analyse, months_of, tables_of
 from ledger.erasure.subject import Subject, digests_of, trajectory_digest
 from ledger.erasure.tombstones import is_buried, stones_of, write_tombstones
 from ledger.errors import LedgerError
@@ -105,8 +106,14 @@ def erase_some(connection: Connection, erasure: Erasure) -> bool:
     digests = {trajectory_digest(from_storable_text(name)) for name in names}
     digests |= {line_digest(turn.line_sha256) for turn in own if turn.line_sha256}
     write_tombstones(connection, erasure.id, erasure.before_id, digests)
-    _report(connection, erasure, counts, steps, exports)
+    _report(connection, erasure, counts, steps, exports, months_of(connection, ids, held.trajectory_ids))
     return True
+
+
+def changed_tables(connection: Connection, erasure: Erasure) -> list[str]:
+    """What to analyse before it is finished, each in a transaction of its own."""
+    report = connection.scalar(select(erasures.c.report).where(erasures.c.id == erasure.id)) or {}
+    return tables_of(connection, report.get("months", []))
 
 
 def _some(turns: Sequence[Any], subject: Subject) -> Sequence[Any]:
@@ -115,13 +122,19 @@ def _some(turns: Sequence[Any], subject: Subject) -> Sequence[Any]:
 
 
 def _report(
-    connection: Connection, erasure: Erasure, counts: dict[str, int], steps: Counter[str], exports: set[str]
+    connection: Connection,
+    erasure: Erasure,
+    counts: dict[str, int],
+    steps: Counter[str],
+    exports: set[str],
+    months: set[str],
 ) -> None:
     of = erasures.c
     report = connection.execute(select(of.report).where(of.id == erasure.id).with_for_update()).scalar_one()
     new = {name: report.get(name, 0) + counts[name] for name in _COUNTS}
     new["steps"] = dict(Counter(report.get("steps", {})) + steps)
     new["exports"] = sorted({*report.get("exports", ()), *exports})
+    new["months"] = sorted({*report.get("months", ()), *months})
     connection.execute(erasures.update().where(of.id == erasure.id).values(report=new))
 
 
@@ -176,6 +189,11 @@ def erase_all(
         with engine.begin() as connection:
             if not erase_some(connection, erasure):
                 break
+    with engine.begin() as connection:
+        tables = changed_tables(connection, erasure)
+    for table in tables:
+        with engine.begin() as connection:
+            analyse(connection, table)
     with engine.begin() as connection:
         report, is_erased = finish(connection, erasure), is_erased_by(connection, erasure, project)
     return report | {"spool": erase_files(spool, is_erased, subject.needles) if spool else None}

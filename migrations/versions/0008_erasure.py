@@ -11,6 +11,7 @@ from pathlib import Path
 from alembic import op
 from sqlalchemy import text
 
+from ledger.partitions import NO_INDEX_STATISTICS
 from migrations.indexes import build_index
 
 revision = "0008"
@@ -51,6 +52,7 @@ def upgrade() -> None:
     _run(_read("0008_views.sql"))
     for name, (table, definition) in _INDEXES.items():
         build_index(table, name, definition)
+    _run(NO_INDEX_STATISTICS.format(tables="%"))
     with op.get_context().autocommit_block():
         for table, name in _CHECKS.items():
             _run(f"ALTER TABLE {table} VALIDATE CONSTRAINT {name}")

@@ -9,8 +9,9 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from ledger.erasure.erase import begin, erase_some, finish, is_erased_by
+from ledger.erasure.erase import begin, changed_tables, erase_some, finish, is_erased_by
 from ledger.erasure.files import erase_files
+from ledger.erasure.statistics import analyse
 from ledger.erasure.subject import Subject
 from proxy.access.caller import Caller
 from proxy.management.bounded import in_transaction
@@ -22,6 +23,8 @@ async def erased(engine: AsyncEngine, spool: Path, caller: Caller, subject: Subj
     erasure = await in_transaction(engine, begin, caller.project, subject, requested_by)
     while await in_transaction(engine, erase_some, erasure):
         pass
+    for table in await in_transaction(engine, changed_tables, erasure):
+        await in_transaction(engine, analyse, table)
     report = await in_transaction(engine, finish, erasure)
     is_erased = await in_transaction(engine, is_erased_by, erasure, caller.project)
     return report | {"spool": await asyncio.to_thread(erase_files, spool, is_erased, subject.needles)}
