@@ -20,6 +20,8 @@ _PARTITIONS = text("""
     SELECT c.relname FROM pg_inherits JOIN pg_class AS c ON c.oid = inhrelid
     WHERE inhparent = ANY (SELECT to_regclass(name) FROM unnest(CAST(:tables AS text[])) AS name)
 """)
+FOR_EVER_DAYS = 2_147_483_647  # in the column of a policy whose project has a limit
+MOST_DAYS = 36_500
 _MONTH = re.compile(r"_(\d{4})_(\d{2})$")
 
 
@@ -45,7 +47,7 @@ class Retention:
 
 def read_retentions(connection: Connection) -> list[Retention]:
     """Of every policy: its own days, else its project's."""
-    days = func.coalesce(policies.c.retention_days, projects.c.retention_days)
+    days = func.nullif(func.coalesce(policies.c.retention_days, projects.c.retention_days), FOR_EVER_DAYS)
     rows = connection.execute(
         select(projects.c.id, projects.c.name, policies.c.id, policies.c.name, days)
         .join_from(policies, projects)
@@ -55,12 +57,14 @@ def read_retentions(connection: Connection) -> list[Retention]:
 
 
 def set_retention(connection: Connection, project: str, policy: str | None, days: int | None) -> None:
-    """Of a project, or of one of its policies; None = for ever, or for a policy: as its project says.
+    """Of a project, or of one of its policies: FOR_EVER_DAYS, or None: for a policy, as its project says.
 
     Raises LedgerError where there is none of that name.
     """
-    if days is not None and days < 1:
-        raise LedgerError("keep rows for at least 1 day")
+    if days is not None and days != FOR_EVER_DAYS and not 1 <= days <= MOST_DAYS:
+        raise LedgerError(
+            f"keep rows for at least 1 day and at most {MOST_DAYS}; longer is for ever: `forever`"
+        )
     of_project = select(projects.c.id).where(projects.c.name == project).scalar_subquery()
     table: Table = projects if policy is None else policies
     where = (

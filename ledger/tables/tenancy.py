@@ -77,7 +77,11 @@ policies = Table(
         "reward_max", Double, nullable=False, server_default=text("1"), comment="Largest reward accepted."
     ),
     created_at(),
-    Column("retention_days", Integer, comment="The same for this policy alone; NULL = as its project says."),
+    Column(
+        "retention_days",
+        Integer,
+        comment="The same for this policy alone; NULL = as its project says, 2147483647 = never.",
+    ),
     UniqueConstraint("project_id", "name"),
     CheckConstraint("retention_days >= 1", name="retention_days_positive"),
     CheckConstraint("live_version >= 0", name="live_version_not_negative"),

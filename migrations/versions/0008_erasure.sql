@@ -84,3 +84,6 @@ ALTER TABLE step_samples ADD CONSTRAINT ck_step_samples_reason_known
 ALTER TABLE groups DROP CONSTRAINT IF EXISTS ck_groups_reason_known;
 ALTER TABLE groups ADD CONSTRAINT ck_groups_reason_known
     CHECK (reason IN ('missing_token_ids', 'missing_logprobs', 'logprobs_mismatch', 'version_mismatch', 'greedy', 'cancelled', 'failed', 'interrupted', 'empty_completion', 'external_model', 'opted_out', 'duplicate_retry', 'unscored', 'no_variance', 'group_incomplete', 'group_already_trained', 'too_stale', 'too_long', 'erased')) NOT VALID;
+
+
+COMMENT ON COLUMN policies.retention_days IS 'The same for this policy alone; NULL = as its project says, 2147483647 = never.';

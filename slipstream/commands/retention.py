@@ -3,16 +3,18 @@
 import json
 import re
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
+from sqlalchemy import Connection
 
 from ledger.vocabulary import DEFAULT_PROJECT
 from slipstream.commands.look import JsonOption, ledger_connection, show_table
 
 retention = typer.Typer(no_args_is_help=True, help="How long rows are kept: see, say, and carry out.")
 FOR_EVER = "forever"
-_MOST_DAYS = 36_500  # a month's end and 100 years is still a date
+AS_PROJECT = "project"  # or inherit: what the project says
 
 
 @retention.command()
@@ -34,27 +36,56 @@ def show(as_json: JsonOption = False) -> None:
 
 @retention.command("set")
 def set_(
-    days: Annotated[str, typer.Argument(help=f"Days after a month's end, or `{FOR_EVER}` (for a policy: as its project).")],
+    days: Annotated[str, typer.Argument(help=f"Days after a month's end, `{FOR_EVER}`, or, for a policy, `{AS_PROJECT}`.")],
     project: Annotated[str, typer.Option(help="Whose rows.")] = DEFAULT_PROJECT,
     policy: Annotated[str | None, typer.Option(help="One policy of the project.", show_default="all that say nothing else")] = None,
 ) -> None:  # fmt: skip
     """Say how long rows are kept. Nothing is removed until the next run."""
     from ledger.retention import set_retention
+
+    with ledger_connection() as connection:
+        set_retention(connection, project, policy, _number_of(days, is_policy=policy is not None))
+        connection.commit()
+        typer.echo(_meaning(connection, project, policy))
+
+
+def _number_of(days: str, *, is_policy: bool) -> int | None:
+    """What stands in the column. Raises UsageError."""
+    from ledger.retention import FOR_EVER_DAYS, MOST_DAYS
     from slipstream.errors import UsageError
 
-    if days != FOR_EVER and not (re.fullmatch("[0-9]+", days) and int(days) <= _MOST_DAYS):
-        raise UsageError(f"{days!r} is no number of days: say 1 to {_MOST_DAYS}, or {FOR_EVER}.")
-    number = None if days == FOR_EVER else int(days)
-    with ledger_connection() as connection:
-        set_retention(connection, project, policy, number)
-        connection.commit()
+    if days in (AS_PROJECT, "inherit") and is_policy:
+        return None
+    if days == FOR_EVER:
+        return FOR_EVER_DAYS if is_policy else None
+    if not (re.fullmatch("[0-9]{1,9}", days) and int(days) <= MOST_DAYS):
+        words = f"{FOR_EVER} or {AS_PROJECT}" if is_policy else FOR_EVER
+        raise UsageError(f"{days!r} is no number of days: say 1 to {MOST_DAYS}, or {words}.")
+    return int(days)
+
+
+def _meaning(connection: Connection, project: str, policy: str | None) -> str:
+    """Which months are over, and when this one will be."""
+    from ledger.partitions import month_start
+    from ledger.retention import months, read_retentions, waiting_months
+
+    now = datetime.now(UTC)
     whose = f"policy {policy} of project {project}" if policy else f"project {project}"
-    if number is None and policy:
-        typer.echo(f"{whose}: as its project says.")
-    else:
-        typer.echo(
-            f"{whose}: months of rows are kept {f'for {days} days after their end' if number else 'for ever'}."
-        )
+    found = [one for one in read_retentions(connection) if one.project == project]
+    found = [one for one in found if policy in (None, one.policy) and one.days is not None]
+    if not found:
+        return f"{whose}: kept for ever."
+    held = sorted({*months(connection), *waiting_months(connection, now)})
+    over = [month for month in held if any(one.is_over(month, now) for one in found)]
+    days = min(one.days or 0 for one in found)
+    ends_at = month_start(now, 1) + timedelta(days=days)
+    gone = f"Months up to {over[-1]:%Y-%m} are over and go within the hour where a worker runs" if over else (
+        "No month is over yet"
+    )  # fmt: skip
+    return (
+        f"{whose}: months of rows are kept for {days} days after their end (UTC); this month's go on {ends_at:%Y-%m-%d}.\n"
+        f"{gone}. `slipstream retention apply --dry-run` says what would go."
+    )
 
 
 @retention.command()
@@ -74,10 +105,14 @@ def apply(
         else:
             ensure_partitions(connection)  # what waits in DEFAULT gets its month
             removed, postponed = apply_retention(connection, seconds=seconds)
-    for left in postponed:
-        typer.echo(f"{left.month:%Y-%m} is left to the next run: {left.reason}.", err=True)
+    removed = [one for one in removed if one.num_rows]  # an empty month's partitions go without a word
     if as_json:
         typer.echo(json.dumps([asdict(one) | {"month": f"{one.month:%Y-%m}"} for one in removed]))
+        return
+    for left in postponed:
+        typer.echo(f"{left.month:%Y-%m} is left to the next run: {left.reason}.", err=True)
+    if not removed:
+        typer.echo("Nothing would be removed." if dry_run else "Nothing was removed.")
         return
     how = {True: "whole month", False: "rows"}
     table = [[f"{one.month:%Y-%m}", one.table, f"{one.num_rows:,}", how[one.is_dropped]] for one in removed]

@@ -36,9 +36,27 @@ def test_days_are_said_shown_and_taken_back(run: CliRunner, engine: Engine) -> N
     assert run.invoke(app, ["retention", "set", "30", "--policy", "default"]).exit_code == 0
     shown = run.invoke(app, ["retention", "show", "--json"]).stdout
     assert json.loads(shown) == [{"project": "default", "policy": "default", "days": 30}]
-    done = run.invoke(app, ["retention", "set", "forever", "--policy", "default"])
-    assert "policy default of project default: as its project says" in done.stdout
+    run.invoke(app, ["retention", "set", "project", "--policy", "default"])
     assert "90" in run.invoke(app, ["retention", "show"]).stdout
+
+
+def test_a_policy_may_be_kept_for_ever_where_its_project_is_not(run: CliRunner, engine: Engine) -> None:
+    with engine.begin() as connection:
+        ensure_policy(connection, name="default", base_model="b")
+    run.invoke(app, ["retention", "set", "90"])
+    done = run.invoke(app, ["retention", "set", "forever", "--policy", "default"])
+    assert "kept for ever" in done.stdout
+    assert "forever" in run.invoke(app, ["retention", "show"]).stdout
+
+
+def test_what_was_said_is_told_as_what_will_happen(run: CliRunner, engine: Engine) -> None:
+    with engine.begin() as connection:
+        ensure_policy(connection, name="default", base_model="b")
+    said = run.invoke(app, ["retention", "set", "30"]).stdout
+    assert "kept for 30 days after their end" in said
+    assert "--dry-run" in said
+    assert "Nothing would be removed." in run.invoke(app, ["retention", "apply", "--dry-run"]).stdout
+    assert "Nothing was removed." in run.invoke(app, ["retention", "apply"]).stdout
 
 
 def test_what_is_over_is_planned_and_then_removed(run: CliRunner, engine: Engine) -> None:
@@ -75,6 +93,7 @@ def test_what_is_left_to_the_next_run_is_said_beside_the_json(
     ("arguments", "kind"),
     [
         (["soon"], UsageError),
+        (["project"], UsageError),
         (["-5"], SystemExit),
         (["0"], LedgerError),
         (["36501"], UsageError),
