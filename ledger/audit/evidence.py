@@ -25,6 +25,7 @@ _CAPTURED = text("""
     FROM capture_hours
 """)
 _PROCESSES = text("SELECT process, host, spool, num_damaged, seen_at, ended_at, now() FROM capture_processes")
+_IS_KNOWN = text("SELECT EXISTS (SELECT FROM capture_processes WHERE host = :host AND spool = :spool)")
 _NOW = text("SELECT now()")
 # A call's exchanges differ in the last 16 bits of their ids.
 _ROWS = text(
@@ -73,6 +74,13 @@ class Audit:
     def is_whole(self) -> bool:
         """Nothing is lost, gone, or waits for a hand."""
         return not (self.num_lost or self.num_gone or self.num_rejected)
+
+
+def is_known(engine: Engine, spool: Path) -> bool:
+    """Whether a process of this machine has ever written to this spool."""
+    where = {"host": socket.gethostname(), "spool": str(spool.absolute())}
+    with engine.connect() as connection:
+        return bool(connection.execute(_IS_KNOWN, where).scalar_one())
 
 
 def audit(engine: Engine, spool: Path, num_hours: int) -> Audit:

@@ -1,15 +1,16 @@
 """Records that Postgres refused: files in `rejected/` of the spool, tried again when that may help, never deleted before
 their commit.
 
-`PROCESS.CALL_ID.call` is the call as in a spool (ledger/codec.py) with its process, its number and the error's name.
+`PROCESS.CALL_ID.call` is the call as in a spool (ledger/codec.py) with its process, its number and the error's kind, constraint and table.
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import psycopg
 import structlog
 
 from ledger.audit.call_numbers import Spooled
@@ -37,15 +38,29 @@ def set_aside(root: Path, process: str, spooled: Spooled, error: Exception) -> P
     directory.mkdir(exist_ok=True)
     path = directory / f"{process}.{record.call_id}{ENDING}"
     newborn = path.with_suffix(".new")
-    pieces = call_pieces(record, number=number, process=process, refused_by=type(error).__name__)
+    why = reason_of(error)
+    pieces = call_pieces(record, number=number, process=process, refused_by=" ".join(why.values()))
     with newborn.open("wb") as file:
         file.writelines(pieces)
         file.flush()
         os.fsync(file.fileno())
     newborn.rename(path)
     sync_path(directory)
-    _LOG.error("record_rejected", call_id=str(record.call_id), error=type(error).__name__, path=str(path))
+    _LOG.error("record_rejected", call_id=str(record.call_id), **why, path=str(path))
     return path
+
+
+def reason_of(error: Exception) -> dict[str, str]:
+    """The error's kind and what of the schema it names; never its message, which may hold a row.
+
+    Example: {"error": "IntegrityError", "kind": "CheckViolation", "constraint": "ck_x", "table": "exchanges_2026_11"}.
+    """
+    why = {"error": type(error).__name__}
+    cause = getattr(error, "orig", None) or error
+    if isinstance(cause, psycopg.Error):
+        named = {"constraint": cause.diag.constraint_name, "table": cause.diag.table_name}
+        why |= {"kind": type(cause).__name__, **{name: said for name, said in named.items() if said}}
+    return why
 
 
 def rejected_paths(root: Path) -> list[Path]:
@@ -69,7 +84,16 @@ def read_rejected(path: Path) -> RejectedCall:
     return RejectedCall(process, Spooled(derived(call_of(held)), number))
 
 
-def replay(paths: Iterable[Path], root: Path, session: RecordingSession) -> Counter[str]:
+def log_refused(path: Path, why: dict[str, str]) -> None:
+    _LOG.warning("rejected_again", path=str(path), **why)
+
+
+def replay(
+    paths: Iterable[Path],
+    root: Path,
+    session: RecordingSession,
+    on_refused: Callable[[Path, dict[str, str]], None] = log_refused,
+) -> Counter[str]:
     """How many were `committed`, and how many `refused` again. Raises what TRY_AGAIN lists: then the rest is untried."""
     results: Counter[str] = Counter()
     for path in paths:
@@ -81,7 +105,7 @@ def replay(paths: Iterable[Path], root: Path, session: RecordingSession) -> Coun
             raise
         except Exception as error:  # noqa: BLE001 - its own fault, as it was before
             results["refused"] += 1
-            _LOG.warning("rejected_again", path=str(path), error=type(error).__name__)
+            on_refused(path, reason_of(error))
         else:
             results["committed"] += 1
             _LOG.info("rejected_committed", path=str(path))

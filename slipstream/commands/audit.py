@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slipstream.commands.look import JsonOption, ledger_engine, show_table
-from slipstream.errors import UsageError
+from slipstream.errors import NotRunningError, UsageError
 from slipstream.running import find_running
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _COUNTS = (
     "accepted", "spooled", "committed", "interrupted", "running", "waiting", "rejected", "elsewhere",
     "unwritten", "uncaptured", "lost",
 )  # fmt: skip
+_ALWAYS = ("accepted", "committed", "lost")  # others are left out where they are 0 throughout
 
 
 def audit(
@@ -33,26 +34,39 @@ def audit(
 ) -> None:
     """Compare accepted, spooled, committed and lost calls. Ends with 1 on any loss or gap."""
     from ledger.audit.evidence import audit as audit_ledger
+    from ledger.audit.evidence import is_known
 
     if spool and not spool.is_dir():
         raise UsageError(f"{spool} is no directory: say the proxies' SLIPSTREAM_SPOOL.")
-    root = spool or find_running().spool
+    running = find_running()
+    if not running.variables.get("DATABASE_URL"):
+        raise NotRunningError(
+            f"DATABASE_URL is not known: no stack runs in {running.home.root}. To audit a stopped one, start it "
+            "(`slipstream up`, which also records what waits in its spool) and repeat this; or set DATABASE_URL."
+        )
+    root = spool or running.spool
+    refused: list[dict[str, str]] = []
     with ledger_engine() as engine:
-        replayed = _replay(engine, root) if replay_rejected else None
+        replayed = _replay(engine, root, refused) if replay_rejected else None
         found = audit_ledger(engine, root, hours)
-    told = summary(found, hours) | ({} if replayed is None else {"replayed": replayed})
+        is_missing = not root.is_dir()
+        is_missed = is_missing and is_known(engine, root)
+    told = summary(found, hours) | ({} if replayed is None else {"replayed": replayed, "refused": refused})
+    told["missing_spool"] = str(root.absolute()) if is_missing else None
     typer.echo(json.dumps(told)) if as_json else show(told)
-    if not found.is_whole:
+    if is_missed or not found.is_whole:
         raise typer.Exit(1)
 
 
-def _replay(engine: "Engine", root: Path) -> dict[str, int]:
+def _replay(engine: "Engine", root: Path, refused: list[dict[str, str]]) -> dict[str, int]:
     from ledger.audit.rejected import rejected_paths, replay
     from ledger.recording_session import RecordingSession
 
     session = RecordingSession(engine)
     try:
-        results = replay(rejected_paths(root), root, session)
+        results = replay(
+            rejected_paths(root), root, session, lambda path, why: refused.append({"path": str(path), **why})
+        )
     finally:
         session.rest()
     return {"committed": results["committed"], "refused": results["refused"]}
@@ -113,10 +127,26 @@ def _time(hour: int) -> str:
     return f"{moment_of(hour):%Y-%m-%dT%H:00Z}"
 
 
+def shortened(process: str) -> str:
+    """Example: 4711-0a1b2c3d4e5f -> 4711-0a1b. --json and the lines below the table have all of it."""
+    number, dash, rest = process.partition("-")
+    return f"{number}{dash}{rest[:4]}"
+
+
 def show(told: dict[str, Any]) -> None:
-    rows = [[hour["hour"], hour["process"], *(str(hour[name]) for name in _COUNTS)] for hour in told["hours"]]
-    rows.append(["all", "", *(str(told[name]) for name in _COUNTS)])
-    show_table(["hour", "process", *_COUNTS], rows)
+    shown = [name for name in _COUNTS if name in _ALWAYS or told[name] or any(h[name] for h in told["hours"])]
+    rows = [
+        [hour["hour"], shortened(hour["process"]), *(str(hour[name]) for name in shown)]
+        for hour in told["hours"]
+    ]
+    rows.append(["all", "", *(str(told[name]) for name in shown)])
+    show_table(["hour", "process", *shown], rows)
+    if told["missing_spool"]:
+        typer.echo(
+            f"The spool {told['missing_spool']} does not exist: no file was looked at. Say --spool or SLIPSTREAM_SPOOL."
+        )
+    for why in told.get("refused", ()):
+        typer.echo(f"refused again: {' '.join(why.values())}")
     if replayed := told.get("replayed"):
         typer.echo(f"tried again: {replayed['committed']} committed, {replayed['refused']} refused")
     for gap in told["gaps"]:

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import IntegrityError
 from typer.testing import CliRunner
 
 from ledger.audit.call_numbers import Spooled
@@ -12,6 +13,7 @@ from ledger.audit.capture import Report
 from ledger.audit.rejected import set_aside
 from ledger.recording_session import RecordingSession
 from slipstream.cli import app
+from slipstream.commands.audit import shortened
 from slipstream.errors import UsageError
 from tests.ledger.calls import a_call, a_policy, later
 
@@ -70,12 +72,52 @@ def test_rejected_records_are_a_gap_until_they_are_replayed(
     assert not path.exists()
 
 
+def test_a_spool_that_is_not_there_is_said_and_missed_where_a_process_wrote_to_it(
+    run: CliRunner, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLIPSTREAM_SPOOL", str(tmp_path / "gone"))
+    done = run.invoke(app, ["audit"])
+    assert (done.exit_code, "does not exist" in done.stdout) == (0, True)
+    commit(engine, tmp_path / "gone", 1)
+    done = run.invoke(app, ["audit"])
+    assert (done.exit_code, "does not exist" in done.stdout) == (1, True)
+
+
+def test_the_table_fits_a_terminal(run: CliRunner, engine: Engine, tmp_path: Path) -> None:
+    commit(engine, tmp_path, 1, 2, 6)
+    lines = run.invoke(app, ["audit"]).stdout.splitlines()
+    assert "uncaptured" not in lines[0]
+    assert max(len(line.rstrip()) for line in lines[:3]) <= 100
+    assert shortened("4711-0a1b2c3d4e5f") == "4711-0a1b"
+
+
+def test_what_is_refused_again_is_told_with_its_constraint_and_no_log_line(
+    run: CliRunner, engine: Engine, tmp_path: Path
+) -> None:
+    commit(engine, tmp_path, 1)
+    with engine.begin() as connection:
+        connection.execute(
+            text("ALTER TABLE exchanges ADD CONSTRAINT ck_mine CHECK (seed IS DISTINCT FROM 7)")
+        )
+    call = a_call(call_id=later(0.2), seed=7)
+    session = RecordingSession(engine)
+    with pytest.raises(IntegrityError) as refusal:
+        session.record([call])
+    session.rest()
+    path = set_aside(tmp_path, "1-a", Spooled(call, 2), refusal.value)
+    assert b"ck_mine" in path.read_bytes()
+    done = run.invoke(app, ["audit", "--replay-rejected"])
+    assert "CheckViolation ck_mine exchanges_" in done.stdout.replace("IntegrityError ", "")
+    assert "rejected_again" not in done.output
+
+
 def test_without_a_database_it_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
     done = CliRunner().invoke(app, ["audit"])
     assert done.exit_code != 0
     assert "DATABASE_URL" in str(done.exception)
+    assert "To audit a stopped one" in str(done.exception)
 
 
 def test_a_spool_that_is_not_there_is_no_proof(run: CliRunner, tmp_path: Path) -> None:
