@@ -1,6 +1,6 @@
 """The story of an export: noted, counted, written aside, renamed. A file that has its name is whole.
 
-The note comes first and is never taken back, so that an erasure knows of every copy that may exist.
+The note comes first, so that an erasure knows of every copy that may exist. It is taken back only where no row was written.
 """
 
 import os
@@ -51,23 +51,46 @@ def export(
 ) -> dict[str, Any]:
     """Writes the file; what was written. Raises LedgerError, OSError; then no file has this name by us."""
     format_ = format_of(path, named_format)
-    id_ = _noted(engine, path, format_, filters, requested_by)
-    with (
-        _written_aside(path) as file,
-        engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
-        connection.begin(),
-    ):
-        total, number = count_rows(connection, filters), 0
-        progress(0, total)
-        writer = FORMATS[format_](file)
-        for number, row in enumerate(export_rows(connection, filters), 1):
-            writer.write(row)
-            progress(number, total)
-        writer.close()
+    id_, number = _noted(engine, path, format_, filters, requested_by), 0
+    try:
+        number = _written(engine, path, format_, filters, progress)
+    except _NothingWrittenError as error:
+        with engine.begin() as connection:
+            connection.execute(exports.delete().where(exports.c.id == id_))
+        raise error.cause from error
     finished = {"num_exchanges": number, "finished_at": datetime.now(UTC)}
     with engine.begin() as connection:
         connection.execute(exports.update().where(exports.c.id == id_).values(finished))
     return {"object": "export", "id": str(id_), "path": path, "format": format_, "num_exchanges": number}
+
+
+class _NothingWrittenError(Exception):
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def _written(engine: Engine, path: str, format_: str, filters: Filters, progress: Progress) -> int:
+    """How many rows. Raises _NothingWrittenError where it failed before the first."""
+    number = 0
+    try:
+        with (
+            _written_aside(path) as file,
+            engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
+            connection.begin(),
+        ):
+            total = count_rows(connection, filters)
+            progress(0, total)
+            writer = FORMATS[format_](file)
+            for number, row in enumerate(export_rows(connection, filters), 1):
+                writer.write(row)
+                progress(number, total)
+            writer.close()
+    except Exception as error:
+        if number == 0:
+            raise _NothingWrittenError(error) from error
+        raise
+    return number
 
 
 def _noted(engine: Engine, path: str, format_: str, filters: Filters, requested_by: str) -> UUID:
