@@ -96,10 +96,15 @@ def translated_errors() -> Iterator[None]:
     except (OperationalError, InterfaceError) as error:
         if not _is_unreachable(error):
             raise
-        reason = str(error.orig).strip().splitlines()[-1:] or ["no answer"]
         raise DatabaseUnreachableError(
-            f"{DatabaseUnreachableError.__doc__} Postgres said: {reason[0]}"
+            f"{DatabaseUnreachableError.__doc__} Postgres said: {_said(error.orig)}"
         ) from error
+
+
+def _said(error: object) -> str:
+    """The first line, which names the server and the reason; after a headline, what follows it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no answer"]
+    return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
 def _is_unreachable(error: OperationalError | InterfaceError) -> bool:

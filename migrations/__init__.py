@@ -51,17 +51,19 @@ def migration_config(connection: Connection | None = None) -> Config:
     return config
 
 
-def migrate(database_url: str, revision: str = "head") -> None:
-    """Bring the schema to `revision` and make the partitions. Safe to repeat, to break off and to run 20 at once.
+def migrate(database_url: str, revision: str = "head") -> tuple[str | None, str | None]:
+    """Bring the schema to `revision` and make the partitions; the revision before and after. Safe to repeat, to break off and to run 20 at once.
 
     Raises LedgerError where another transaction holds a table all the time, or where `base` would drop rows.
     """
     engine = create_engine(database_address(database_url), poolclass=NullPool, connect_args=connect_options())
     with translated_errors(), _only_migrator(engine), engine.connect() as connection:
         event.listen(connection, "begin", _bound_waits)
+        before = read_revision(connection)
+        connection.rollback()
         for attempt in range(1, ATTEMPTS + 1):
             if _is_moved(connection, revision):
-                return
+                return before, read_revision(connection)
             log.warning("migration_postponed", attempt=attempt, pause_seconds=PAUSE_SECONDS)
             time.sleep(PAUSE_SECONDS)
     raise LedgerError(_TABLE_IN_USE)

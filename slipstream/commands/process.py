@@ -3,7 +3,10 @@
 Settings are read before the rest is imported: a wrong one is told at once.
 """
 
-from slipstream.errors import SlipstreamError, UsageError
+import typer
+
+from slipstream.errors import SlipstreamError
+from slipstream.running import find_running
 from slipstream.settings import StackSettings
 
 
@@ -46,10 +49,12 @@ def migrate() -> None:
     from migrations import migrate as migrate_database
 
     settings = StackSettings()
-    if settings.database_url is None:
-        raise UsageError("DATABASE_URL is not set: it says which database to migrate.")
-    url = settings.database_url.get_secret_value()
-    migrate_database(url)
+    url = find_running().require("DATABASE_URL")
+    before, after = migrate_database(url)
+    is_same = before == after
+    typer.echo(
+        f"The schema is up to date ({after})." if is_same else f"Schema: {before or 'none'} → {after}."
+    )
     if settings.bootstrap_key:
         make_bootstrap_key(url, settings.bootstrap_key.get_secret_value())
 

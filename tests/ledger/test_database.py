@@ -34,6 +34,18 @@ def test_a_missing_server_is_one_sentence_with_the_remedy() -> None:
         pass
 
 
+def test_what_the_server_said_names_address_and_reason_and_no_password() -> None:
+    engine = sync_engine("postgresql://u:s3cret@127.0.0.1:1/none")
+    with (
+        pytest.raises(DatabaseUnreachableError, match="refused") as found,
+        translated_errors(),
+        engine.connect(),
+    ):
+        pass
+    assert "127.0.0.1" in str(found.value)
+    assert "s3cret" not in str(found.value)
+
+
 async def test_a_thousand_cancelled_tasks_leave_the_pool_whole(slow_engine: AsyncEngine) -> None:
     """B086."""
 

@@ -79,7 +79,7 @@ def test_a_second_stack_in_one_home_is_refused(tmp_path: Path) -> None:
         (["status"], "DATABASE_URL is not known"),
         (["psql", "-c", "SELECT 1"], "DATABASE_URL is not known"),
         (["train"], "REDIS_URL is not known"),
-        (["migrate"], "DATABASE_URL is not set"),
+        (["migrate"], "DATABASE_URL is not known"),
         (["proxy"], "SLIPSTREAM_UPSTREAM_URLS"),
         (["worker"], "REDIS_URL"),
     ],
