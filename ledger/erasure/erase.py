@@ -96,8 +96,9 @@ def erase_some(connection: Connection, erasure: Erasure) -> bool:
     ids = [turn.id for turn in own]
     consequences.hold_exports(connection)
     cut = cut_repeated(connection, own, held.others)
-    steps = consequences.steps_of(connection, ids + cut)
-    exports = consequences.exports_of(connection, ids + cut)
+    changed = ids + cut
+    steps = consequences.steps_of(connection, changed)
+    found_in = {"exports": consequences.exports_of(connection, changed), "months": set[str]()}
     counts = {"num_shared": len(cut), "num_exchanges": empty(connection, ids)}
     counts["num_trajectories"], names = close(
         connection, erasure.subject, held.trajectory_ids, is_all=len(own) == len(held.own)
@@ -106,7 +107,8 @@ def erase_some(connection: Connection, erasure: Erasure) -> bool:
     digests = {trajectory_digest(from_storable_text(name)) for name in names}
     digests |= {line_digest(turn.line_sha256) for turn in own if turn.line_sha256}
     write_tombstones(connection, erasure.id, erasure.before_id, digests)
-    _report(connection, erasure, counts, steps, exports, months_of(connection, ids, held.trajectory_ids))
+    found_in["months"] = months_of(connection, changed, held.trajectory_ids)
+    _report(connection, erasure, counts, steps, found_in)
     return True
 
 
@@ -126,15 +128,14 @@ def _report(
     erasure: Erasure,
     counts: dict[str, int],
     steps: Counter[str],
-    exports: set[str],
-    months: set[str],
+    found: dict[str, set[str]],
 ) -> None:
+    """`found`: `exports` and `months`."""
     of = erasures.c
     report = connection.execute(select(of.report).where(of.id == erasure.id).with_for_update()).scalar_one()
     new = {name: report.get(name, 0) + counts[name] for name in _COUNTS}
     new["steps"] = dict(Counter(report.get("steps", {})) + steps)
-    new["exports"] = sorted({*report.get("exports", ()), *exports})
-    new["months"] = sorted({*report.get("months", ()), *months})
+    new |= {name: sorted({*report.get(name, ()), *values}) for name, values in found.items()}
     connection.execute(erasures.update().where(of.id == erasure.id).values(report=new))
 
 

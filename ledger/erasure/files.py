@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 from ledger.audit.rejected import REJECTED, rejected_paths
 from ledger.codec import UNDECODABLE, call_of, call_pieces, decode_held
@@ -24,13 +25,19 @@ _ABANDONED_SECONDS = 60.0
 
 
 def erase_files(root: Path, is_erased: IsErased, needles: Sequence[bytes]) -> dict[str, int]:
-    """`num_frames` were emptied here; `num_waiting` calls still lie in files of living processes, after some seconds."""
-    num_frames = _erase_rejected(root, is_erased) + erase_frames(_set_aside(root), is_erased, needles)
+    """`num_frames` were emptied here; `num_waiting` calls still lie in files of living processes, after some seconds.
+
+    `num_calls` lay in the spool, whoever empties it, and `num_rejected` records in rejected/.
+    """
+    calls = _waiting(root, is_erased) | calls_in(_set_aside(root), is_erased)
+    num_rejected = _erase_rejected(root, is_erased)
+    num_frames = num_rejected + erase_frames(_set_aside(root), is_erased, needles)
     num_frames += sum(_erase_orphan(path, is_erased, needles) for path in orphan_paths(root))
     deadline = time.monotonic() + _WAIT_SECONDS
-    while (num_waiting := _num_waiting(root, is_erased)) and time.monotonic() < deadline:
+    while (num_waiting := len(_waiting(root, is_erased))) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-    return {"num_frames": num_frames, "num_waiting": num_waiting}
+    counts = {"num_calls": len(calls), "num_rejected": num_rejected}
+    return {"num_frames": num_frames, "num_waiting": num_waiting, **counts}
 
 
 def _erase_orphan(path: Path, is_erased: IsErased, needles: Sequence[bytes]) -> int:
@@ -86,12 +93,12 @@ def _erase_rejected(root: Path, is_erased: IsErased) -> int:
     return num_erased
 
 
-def _num_waiting(root: Path, is_erased: IsErased) -> int:
+def _waiting(root: Path, is_erased: IsErased) -> set[UUID]:
     """A file that goes away meanwhile held nothing that was not recorded."""
-    waiting = set()
+    waiting: set[UUID] = set()
     for path in orphan_paths(root):
         try:
             waiting |= calls_in(segments_in(path), is_erased)
         except FileNotFoundError:
             continue
-    return len(waiting)
+    return waiting

@@ -7,10 +7,11 @@ which outlives a request that was lost.
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 
 from ledger.erasure.subject import Subject
 from ledger.errors import ChoiceNeededError
+from ledger.tables import projects
 from ledger.tables.exchanges import USERS
 from ledger.targets import resolve
 from ledger.vocabulary import ErasureSubject
@@ -55,3 +56,12 @@ def trajectory_of(connection: Connection, project_id: UUID, name: str) -> UUID |
     except ChoiceNeededError:
         judged = resolve(connection, project_id, name, 0)
     return judged.trajectory_id if judged else None
+
+
+def other_projects(connection: Connection, project: str, user: str) -> list[str]:
+    """Names of those in which this user has rows, for an operator who sees all tenants."""
+    subject = Subject(ErasureSubject.USER, user)
+    others = connection.execute(
+        select(projects.c.id, projects.c.name).where(projects.c.name != project)
+    ).all()
+    return sorted(other.name for other in others if find_trajectories(connection, other.id, subject, 1))

@@ -21,9 +21,12 @@ def erase(
 ) -> None:  # fmt: skip
     """Erase the payloads of a user or a trajectory. It cannot be undone; asked again, it goes on or changes nothing."""
     from ledger.erasure.erase import erase_all
+    from ledger.erasure.search import other_projects
     from ledger.erasure.subject import Subject
 
-    if bool(user) == bool(trajectory):
+    if user and trajectory:
+        raise UsageError("Say only one of them: --user NAME or --trajectory ID.")
+    if not user and not trajectory:
         raise UsageError("Say what to erase: --user NAME or --trajectory ID.")
     subject = (
         Subject(ErasureSubject.TRAJECTORY, trajectory or "")
@@ -33,7 +36,11 @@ def erase(
     spool = find_running().spool
     with ledger_engine() as engine:
         report = erase_all(engine, project, subject, operator(), spool if spool.is_dir() else None)
+        with engine.connect() as connection:
+            elsewhere = other_projects(connection, project, user) if user else []
     typer.echo(json.dumps(report) if as_json else told(report))
+    for other in elsewhere:
+        typer.echo(f"This user has rows in project {other}, too: --project {other}", err=True)
 
 
 def operator() -> str:
@@ -43,6 +50,11 @@ def operator() -> str:
     except (KeyError, OSError):  # no such user in this container
         name = "?"
     return f"{name}@{socket.gethostname()}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Example: 1 call, 2 calls."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def told(report: dict[str, Any]) -> str:
@@ -63,6 +75,11 @@ def told(report: dict[str, Any]) -> str:
             "No spool lies here (SLIPSTREAM_SPOOL): proxies empty their own within seconds. Repeat this where the "
             "rejected/ and corrupt/ of a spool lie."
         )
-    elif spool["num_waiting"]:
+        return "\n".join(lines)
+    lines.append(
+        f"In this machine's spool: {counted(spool['num_calls'], 'call')}, "
+        f"{counted(spool['num_rejected'], 'refused record')}."
+    )
+    if spool["num_waiting"]:
         lines.append(f"{spool['num_waiting']} calls still lie in a spool: repeat this in a minute.")
     return "\n".join(lines)

@@ -9,8 +9,11 @@ from typer.testing import CliRunner
 
 from ledger.audit.call_numbers import Spooled
 from ledger.audit.rejected import set_aside
+from ledger.policies import ensure_policy
+from ledger.recording import record_calls
+from ledger.schema import EXPECTED_REVISION
 from slipstream.cli import app
-from tests.ledger.calls import rows
+from tests.ledger.calls import a_call, rows
 from tests.ledger.learned import fill
 from tests.ledger.test_erasure import MARK, a_marked_call
 
@@ -121,3 +124,34 @@ def test_erase_empties_the_spool_of_the_home_where_no_other_is_said(
 def test_times_may_be_said_as_people_say_them(run: CliRunner, since: str, number: int) -> None:
     done = run.invoke(app, ["export", "a.jsonl", "--since", since, "--json"])
     assert json.loads(done.stdout)["num_exchanges"] == number
+
+
+def test_an_export_that_wrote_nothing_is_not_listed(run: CliRunner, engine: Engine) -> None:
+    run.invoke(app, ["export", "/nowhere/a.jsonl"])
+    with engine.connect() as connection:
+        assert rows(connection, "SELECT count(*) FROM exports") == [(0,)]
+
+
+def test_erase_counts_what_lay_in_the_spool(run: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path.cwd() / "spool"
+    root.mkdir()
+    monkeypatch.setenv("SLIPSTREAM_SPOOL", str(root))
+    set_aside(root, "1-a", Spooled(a_call(request={"user": "anna"}), 2), ValueError())
+    assert "0 calls, 1 refused record." in run.invoke(app, ["erase", "--user", "anna"]).stdout
+
+
+def test_erase_says_where_else_the_user_has_rows(run: CliRunner, engine: Engine) -> None:
+    with engine.begin() as connection:
+        for project in ("acme", "default"):
+            ensure_policy(connection, name="default", base_model="base", project=project)
+            record_calls(connection, [a_call(project=project, request={"user": "anna"})])
+    assert "--project acme" in run.invoke(app, ["erase", "--user", "anna"]).stderr
+    assert "--project" not in run.invoke(app, ["erase", "--user", "anna", "--project", "acme"]).stderr
+
+
+def test_erase_takes_one_subject(run: CliRunner) -> None:
+    assert "only one of them" in str(run.invoke(app, ["erase", "--user", "a", "--trajectory", "b"]).exception)
+
+
+def test_migrate_says_from_where_to_where(run: CliRunner) -> None:
+    assert f"up to date ({EXPECTED_REVISION})" in run.invoke(app, ["migrate"]).stdout
