@@ -105,12 +105,12 @@ def apply(
         else:
             ensure_partitions(connection)  # what waits in DEFAULT gets its month
             removed, postponed = apply_retention(connection, seconds=seconds)
+    for left in postponed:
+        typer.echo(f"{left.month:%Y-%m} is left to the next run: {left.reason}.", err=True)
     removed = [one for one in removed if one.num_rows]  # an empty month's partitions go without a word
     if as_json:
         typer.echo(json.dumps([asdict(one) | {"month": f"{one.month:%Y-%m}"} for one in removed]))
         return
-    for left in postponed:
-        typer.echo(f"{left.month:%Y-%m} is left to the next run: {left.reason}.", err=True)
     if not removed:
         typer.echo("Nothing would be removed." if dry_run else "Nothing was removed.")
         return
