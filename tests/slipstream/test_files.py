@@ -114,7 +114,12 @@ def test_erase_empties_the_spool_of_the_home_where_no_other_is_said(
     path = set_aside(tmp_path / "spool", "1-a", Spooled(call, 1), ValueError())
     assert MARK.encode() in path.read_bytes()
     done = run.invoke(app, ["erase", "--trajectory", str(call.attribution.trajectory_id), "--json"])
-    assert json.loads(done.stdout)["spool"] == {"num_frames": 1, "num_waiting": 0}
+    assert json.loads(done.stdout)["spool"] == {
+        "num_frames": 1,
+        "num_waiting": 0,
+        "num_calls": 0,
+        "num_rejected": 1,
+    }
     assert MARK.encode() not in path.read_bytes()
 
 
