@@ -16,14 +16,14 @@ from ledger.bulk import insert_rows
 from ledger.drafts import Draft, drafts_of
 from ledger.errors import LedgerError
 from ledger.exports.whole import in_chunks
-from ledger.imports.chat_logs import call_of
+from ledger.imports.chat_logs import CLIENT, call_of
 from ledger.imports.exported import Row, Target, draft_of, events_of, is_exported
 from ledger.imports.lines import BadLineError, Line
 from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.recording import record_drafts
 from ledger.tables import reward_events
 from ledger.text import from_storable, to_json
-from ledger.vocabulary import DEFAULT_PROJECT
+from ledger.vocabulary import DEFAULT_PROJECT, Reason
 
 _LINES = 100  # in one transaction
 _MOST_TOLD = 100  # bad lines; all are counted
@@ -48,6 +48,7 @@ class Report:
     num_elsewhere: int = 0  # another project has a row with this id: nothing was written
     num_erased: int = 0
     num_rewards: int = 0
+    num_unasked: int = 0  # of the new ones: answers whose question their file does not hold
     bad_lines: list[dict[str, Any]] = field(default_factory=list)
 
     def tell(self, line: Line, problem: object) -> None:
@@ -90,7 +91,7 @@ class Importer:
             for line in lines:
                 self._import([line])
             return
-        for name in ("num_new", "num_existing", "num_elsewhere", "num_erased", "num_rewards"):
+        for name in ("num_new", "num_existing", "num_elsewhere", "num_erased", "num_rewards", "num_unasked"):
             setattr(self.report, name, getattr(self.report, name) + getattr(done, name))
         for problem in done.bad_lines:
             self.report.tell(Line(problem["line"], {}), problem["problem"])
@@ -167,6 +168,7 @@ class _Chunk:
         self._report.num_elsewhere += sum(placed[one.id].project_id != one.project_id for one in drafts)
         self._report.num_existing += len(before)
         self._report.num_new += len(ids) - len(before)
+        self._report.num_unasked += sum(_is_unasked(one) and one.id not in before for one in drafts)
         self._report.num_erased += sum(row.is_erased for row in placed.values())
 
     def _target(self, row: Row) -> Target:
@@ -197,6 +199,12 @@ class _Chunk:
                 "say --project and --policy (`slipstream versions` lists them), or start a proxy, which registers it"
             )
         return self._policies[key]
+
+
+def _is_unasked(draft: Draft) -> bool:
+    return (
+        draft.reason is Reason.EXTERNAL_MODEL and draft.call.client_name == CLIENT and not draft.call.messages
+    )
 
 
 def _count_events(connection: Connection, ids: Sequence[UUID]) -> int:

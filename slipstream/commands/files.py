@@ -103,11 +103,20 @@ def _told(report: Report, is_dry_run: bool) -> str:
     lines = [
         f"{would} {report.num_new} exchanges and {report.num_rewards} judgements from {report.num_lines} lines.",
         f"{report.num_existing} exchanges were there already.",
+        *_without_question(report.num_unasked),
         *(f"line {bad['line']}: {bad['problem']}" for bad in report.bad_lines),
     ]
     if report.num_bad > len(report.bad_lines):
         lines.append(f"… {report.num_bad} bad lines in all.")
     return "\n".join(lines)
+
+
+def _without_question(number: int) -> list[str]:
+    told = (
+        f"{number} answers came without their question: a batch's output holds none. Its input file does, by the same "
+        "custom_id, which is kept in metadata: join the two by it and import that instead."
+    )
+    return [told] if number else []
 
 
 @contextmanager

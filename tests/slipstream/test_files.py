@@ -57,6 +57,19 @@ def test_the_standard_input_is_a_file_like_any_other(run: CliRunner) -> None:
     assert done.exit_code == 1
 
 
+def test_answers_without_their_question_are_counted_once_at_the_end(run: CliRunner) -> None:
+    message = {"choices": [{"message": {"role": "assistant", "content": "4"}}]}
+    answers = [
+        json.dumps({"custom_id": str(n), "response": {"status_code": 200, "body": message}}) for n in range(2)
+    ]
+    asked = json.dumps({"prompt": "2 + 2?", "completion": "4"})
+    done = run.invoke(app, ["import", "-"], input="\n".join([*answers, asked]))
+    assert (done.exit_code, done.stdout.count("2 answers came without their question")) == (0, 1)
+    assert "custom_id" in done.stdout
+    again = run.invoke(app, ["import", "-", "--json"], input="\n".join([*answers, asked]))
+    assert json.loads(again.stdout)["num_unasked"] == 0
+
+
 @pytest.mark.parametrize("arguments", [
     ["export", "a.csv"], ["export", "/nowhere/a.jsonl"], ["export", "-", "--format", "parquet"],
     ["export", "a.jsonl", "--since", "yesterday"], ["export", "a.jsonl", "--group", "unknown"],
