@@ -14,8 +14,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from sqlalchemy import Engine
 
 from ledger.exports.filters import Filters, groups_named
-from ledger.imports.file import Importer, Report
+from ledger.imports.file import Importer
 from ledger.imports.lines import json_lines, parquet_lines
+from ledger.imports.report import Report
 from slipstream.commands.erase import operator
 from slipstream.commands.look import JsonOption
 from slipstream.errors import SlipstreamError, UsageError
@@ -24,6 +25,7 @@ from slipstream.running import find_running
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="parquet or jsonl; else by the file's ending.")
 ]
+_MOST_TOLD = 20  # bad lines; all are counted, and stand in --json
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60}
 
 
@@ -68,8 +70,8 @@ def import_(
     path: Annotated[str, typer.Argument(help="A file of `slipstream export`, or a chat log as JSON lines; - is the standard input.")],
     *,
     format_: FormatOption = None,
-    project: Annotated[str | None, typer.Option(help="Into this project. [default: the rows' own; of chat logs: default]")] = None,
-    policy: Annotated[str | None, typer.Option(help="Into this policy. [default: the rows' own; of chat logs: default]")] = None,
+    project: Annotated[str | None, typer.Option(help="Into this project. [default: the rows' own; of chat logs: the project `default`]")] = None,
+    policy: Annotated[str | None, typer.Option(help="Into this policy. [default: the rows' own; of chat logs: the policy `default`]")] = None,
     is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come of it, and change nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -103,12 +105,18 @@ def _told(report: Report, is_dry_run: bool) -> str:
     lines = [
         f"{would} {report.num_new} exchanges and {report.num_rewards} judgements from {report.num_lines} lines.",
         f"{report.num_existing} exchanges were there already.",
+        *_under_another_policy(report.num_other_policy),
         *_without_question(report.num_unasked),
-        *(f"line {bad['line']}: {bad['problem']}" for bad in report.bad_lines),
+        *(f"line {bad['line']}: {bad['problem']}" for bad in report.bad_lines[:_MOST_TOLD]),
     ]
-    if report.num_bad > len(report.bad_lines):
-        lines.append(f"… {report.num_bad} bad lines in all.")
+    if report.num_bad > _MOST_TOLD:
+        lines.append(f"and {report.num_bad - _MOST_TOLD} more bad lines: --json lists them all.")
     return "\n".join(lines)
+
+
+def _under_another_policy(number: int) -> list[str]:
+    told = f"{number} exchanges are here under another policy and stay there: --project copies into another project."
+    return [told] if number else []
 
 
 def _without_question(number: int) -> list[str]:

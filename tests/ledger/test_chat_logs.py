@@ -9,8 +9,9 @@ from sqlalchemy import Connection, Engine
 
 from ledger.errors import LedgerError
 from ledger.imports.chat_logs import call_of
-from ledger.imports.file import Importer, Report
+from ledger.imports.file import Importer
 from ledger.imports.lines import BadLineError, Line
+from ledger.imports.report import Report
 from ledger.rewards import RewardPost, post_reward
 from tests.ledger.calls import a_policy, rows
 
@@ -183,8 +184,12 @@ def test_teacher_data_is_judged_like_any_call(engine: Engine) -> None:
 
 
 def test_a_policy_that_is_not_there_is_refused_with_the_remedy(engine: Engine) -> None:
-    with pytest.raises(LedgerError, match="--policy"):
+    with pytest.raises(LedgerError, match="keys create --project nowhere"):
         imported(engine, SHAPES["pair"], project="nowhere")
+    with engine.begin() as connection:
+        a_policy(connection)
+    with pytest.raises(LedgerError, match="--policy"):
+        imported(engine, SHAPES["pair"], policy="nowhere")
 
 
 def test_odd_members_end_in_a_sentence_or_in_a_row(connection: Connection) -> None:

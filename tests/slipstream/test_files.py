@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
+from ledger.policies import ensure_policy
 from slipstream.cli import app
 from tests.ledger.calls import rows
 from tests.ledger.learned import fill
@@ -68,6 +69,51 @@ def test_answers_without_their_question_are_counted_once_at_the_end(run: CliRunn
     assert "custom_id" in done.stdout
     again = run.invoke(app, ["import", "-", "--json"], input="\n".join([*answers, asked]))
     assert json.loads(again.stdout)["num_unasked"] == 0
+
+
+def test_a_policy_that_rows_cannot_change_to_is_said_and_not_made(run: CliRunner, engine: Engine) -> None:
+    run.invoke(app, ["export", "a.jsonl"])
+    done = run.invoke(app, ["import", "a.jsonl", "--policy", "other"])
+    assert "0 exchanges were there already" in done.stdout
+    assert f"{NUM_ROWS} exchanges are here under another policy and stay there" in done.stdout
+    with engine.begin() as connection:
+        [(name, base_model)] = rows(connection, "SELECT name, base_model FROM policies")
+        assert name == "default"
+        ensure_policy(connection, name="other", base_model=base_model)
+    done = run.invoke(app, ["import", "a.jsonl", "--policy", "other"])
+    assert f"{NUM_ROWS} exchanges are here under another policy and stay there" in done.stdout
+    logs = json.dumps({"prompt": "q", "completion": "a"})
+    run.invoke(app, ["import", "-"], input=logs)
+    done = run.invoke(app, ["import", "-", "--policy", "other"], input=logs)
+    assert "1 exchanges are here under another policy" in done.stdout
+
+
+def test_of_many_bad_lines_twenty_are_told_and_json_has_them_all(run: CliRunner) -> None:
+    done = run.invoke(app, ["import", "-"], input="no\n" * 25)
+    assert done.stdout.count("not JSON") == 20
+    assert "and 5 more bad lines" in done.stdout
+    assert "line 1: not JSON: Expecting value, at character 1\n" in done.stdout
+    bad = json.loads(run.invoke(app, ["import", "-", "--json"], input="no\n" * 125).stdout)["bad_lines"]
+    assert len(bad) == 125
+
+
+def test_what_a_line_is_not_is_said_of_the_file(run: CliRunner) -> None:
+    later = json.dumps({"export_version": 2})
+    done = run.invoke(app, ["import", "-"], input=b"\n" + later.encode() + b'\n{"a": "\xff"}\n')
+    assert "line 2: its export_version is 2, and this Slipstream reads up to 1: update it" in done.stdout
+    assert "line 3: not UTF-8: byte 8 is 0xff" in done.stdout
+
+
+def test_a_line_that_stands_in_the_file_twice_is_counted_the_first_time(run: CliRunner) -> None:
+    logs = json.dumps({"prompt": "q", "completion": "a"})
+    report = json.loads(run.invoke(app, ["import", "-", "--json"], input=f"{logs}\n{logs}\n").stdout)
+    assert (report["num_new"], report["num_existing"]) == (1, 1)
+
+
+def test_a_project_that_is_missing_is_said_with_how_to_make_it(run: CliRunner) -> None:
+    logs = json.dumps({"prompt": "q", "completion": "a"})
+    done = run.invoke(app, ["import", "-", "--project", "acme"], input=logs)
+    assert "`slipstream keys create --project acme` makes it" in str(done.exception)
 
 
 @pytest.mark.parametrize("arguments", [
