@@ -10,7 +10,7 @@ SELECT
     l.version,
     l.trajectory_id,
     l.sample_version,
-    l.reward,
+    round(l.reward::numeric, 3) AS reward,
     round(l.baseline::numeric, 3) AS baseline,
     l.baseline_kind,
     round(l.advantage::numeric, 3) AS advantage,

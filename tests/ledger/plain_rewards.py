@@ -71,7 +71,7 @@ def who_rewards_what(tasks: list[Task], since: int) -> Rows:
 
 
 def _counts(pairs: list[tuple[Trajectory, Reward]]) -> tuple[int, int]:
-    return sum((r.value or 0) < 0 for _, r in pairs), len(pairs)
+    return sum((r.value or 0) <= 0 for _, r in pairs), len(pairs)
 
 
 def unhappy_users(tasks: list[Task], since: int) -> Rows:

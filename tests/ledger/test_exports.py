@@ -23,8 +23,9 @@ from ledger.exports.export import export, format_of
 from ledger.exports.filters import Filters, groups_named
 from ledger.exports.rows import export_rows
 from ledger.identifiers import new_call_id, time_of
-from ledger.imports.file import Importer, Report
+from ledger.imports.file import Importer
 from ledger.imports.lines import Line, json_lines, parquet_lines
+from ledger.imports.report import Report
 from ledger.policies import ensure_policy
 from ledger.reading import read_trajectory
 from ledger.recording import record_calls
