@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from sqlalchemy import Engine
 
-from ledger.exports.filters import Filters, groups_named
+from ledger.exports.filters import Filters, check_filters, groups_named
 from ledger.imports.file import Importer
 from ledger.imports.lines import json_lines, parquet_lines
 from ledger.imports.report import Report
@@ -40,12 +40,15 @@ def export(
     until: Annotated[str | None, typer.Option(help="Calls before then.")] = None,
     is_trainable: Annotated[bool, typer.Option("--trainable", help="Only what the trainer may use.")] = False,
     group: Annotated[str | None, typer.Option(help="Only this group's: its id or key.")] = None,
+    is_forced: Annotated[bool, typer.Option("--force", help="Replace a file that has this name.")] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Write exchanges, whole, with their rewards and what they taught. The file gets its name once it is whole."""
     from ledger.exports.export import STANDARD_OUTPUT
     from ledger.exports.export import export as write
 
+    if path != STANDARD_OUTPUT and Path(path).exists() and not is_forced:
+        raise UsageError(f"{path} exists: say --force to replace it, or another name.")
     with ledger_engine() as engine:
         group_ids = None
         if group is not None:
@@ -54,6 +57,8 @@ def export(
         filters = Filters(
             project, policy, version, _moment(since), _moment(until), is_trainable or None, group_ids
         )
+        with engine.connect() as connection:
+            check_filters(connection, filters)
         with shown(is_hidden=as_json) as progress:
             task = progress.add_task("exchanges", total=None)
 

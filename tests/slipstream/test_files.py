@@ -34,6 +34,29 @@ def test_a_file_by_its_ending_and_back(run: CliRunner, name: str) -> None:
     assert f"{NUM_ROWS} exchanges were there already" in done.stdout
 
 
+@pytest.mark.parametrize(("options", "said"), [
+    (["--project", "defualt"], "there is no project 'defualt': there is default"),
+    (["--policy", "defualt"], "there is no policy 'defualt': there is default"),
+    (["--version", "9"], "there is no version 9: there is 1, 0"),
+    (["--since", "2026-11-30", "--until", "2026-11-29"], "is not before --until 2026-11-29"),
+])  # fmt: skip
+def test_a_misspelt_filter_is_told_and_no_file_is_touched(
+    run: CliRunner, options: list[str], said: str
+) -> None:
+    Path("a.jsonl").write_text("kept")
+    done = run.invoke(app, ["export", "a.jsonl", "--force", *options])
+    assert said in str(done.exception)
+    assert Path("a.jsonl").read_text() == "kept"
+
+
+def test_a_file_that_exists_is_replaced_only_by_force(run: CliRunner) -> None:
+    Path("a.jsonl").write_text("kept")
+    assert "say --force" in str(run.invoke(app, ["export", "a.jsonl"]).exception)
+    assert Path("a.jsonl").read_text() == "kept"
+    assert run.invoke(app, ["export", "a.jsonl", "--force"]).exit_code == 0
+    assert len(Path("a.jsonl").read_text().splitlines()) == NUM_ROWS
+
+
 def test_json_for_programs(run: CliRunner) -> None:
     done = json.loads(
         run.invoke(app, ["export", "a.jsonl", "--json", "--version", "1", "--trainable"]).stdout
