@@ -255,3 +255,9 @@ def test_a_reward_says_which_key_posted_it(proxy: RunningProxy) -> None:
     assert answer.json()["data"][0]["status"] == "early"
     [row] = proxy.rows("SELECT key_id, key_name FROM v1.rewards")
     assert row.key_name == "judges"
+
+
+def test_an_item_without_a_target_is_told_that_it_is_missing(proxy: RunningProxy) -> None:
+    [item] = proxy.client.post("/v1/rewards", json=[{"reward": 1}]).json()["data"]
+    assert (item["status"], item["error"]["param"]) == (422, "target")
+    assert item["error"]["message"].startswith("'target' is missing: send a trajectory id")
