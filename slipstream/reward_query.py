@@ -6,13 +6,15 @@ posting again changes nothing. Rows are read a few at a time, in a transaction t
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from math import isfinite
 from typing import Any
+from uuid import UUID
 
 import psycopg
 
@@ -31,6 +33,13 @@ COLUMNS = {
     "choice": "which choice of a call with several",
 }
 _ROWS_AT_ONCE = 500
+_SQL_TYPES = (
+    (str, "text"), (datetime, "timestamp"), (date, "date"), (time, "time"), (timedelta, "interval"), (UUID, "uuid"),
+    (dict, "json"), (list, "an array"), (bytes, "bytea"),
+)  # fmt: skip
+_SELECT = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(?:select|with|values|table)\b", re.IGNORECASE | re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,8 @@ class BadRow:
 @contextmanager
 def running_query(database_url: str, query: str) -> Iterator[Iterator[Sequence[Any] | list[str]]]:
     """First the names of the columns, then the rows. Raises UsageError with what Postgres said."""
+    if not _SELECT.match(query):
+        raise UsageError("The query is no SELECT: it should be one SELECT that returns target and reward.")
     address = (
         database_address(database_url).set(drivername="postgresql").render_as_string(hide_password=False)
     )
@@ -64,6 +75,8 @@ def running_query(database_url: str, query: str) -> Iterator[Iterator[Sequence[A
                 cursor.execute(query.strip().removesuffix(";").encode())
                 yield _rows(cursor)
     except psycopg.Error as error:
+        if isinstance(error, psycopg.errors.SyntaxError) and "multiple commands" in str(error):
+            raise UsageError("The file holds several statements: it should be one SELECT.") from error
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise UsageError(f"The query could not be run: {said[0]}") from error
 
@@ -120,10 +133,15 @@ def _reward(value: Any) -> float | bool:
     if isinstance(value, bool):
         return value
     if not isinstance(value, int | float | Decimal):
-        raise ValueError(f"reward is {type(value).__name__}: cast it to a number or a boolean")  # noqa: TRY004 - of a row
+        raise ValueError(f"reward is {_sql_type(value)}: cast it to a number or a boolean")  # noqa: TRY004 - of a row
     if not isfinite(value):
         raise ValueError("reward is not finite")
     return float(value)
+
+
+def _sql_type(value: Any) -> str:
+    """As Postgres calls it, where it is one of the usual types."""
+    return next((name for type_, name in _SQL_TYPES if isinstance(value, type_)), type(value).__name__)
 
 
 def _moment(value: Any) -> str:
