@@ -86,6 +86,17 @@ def test_a_thumb_down_is_zero_false_or_below(connection: Connection, database_ur
     assert row[:6] == ["default", "default", "anna", "3", "6", "50.0"]
 
 
+def test_texts_are_on_one_line_and_an_erased_one_says_so(
+    connection: Connection, database_url: str, trained_call: str
+) -> None:
+    connection.execute(text("UPDATE exchanges SET completion_text = E'a\\n\\tb'"))
+    connection.execute(text("UPDATE trajectories SET erased_at = now() WHERE id = :id"), {"id": trained_call})
+    connection.commit()
+    found = {row[4]: row[5:] for row in psql(database_url, "best_and_worst.sql")}
+    assert found.pop(trained_call) == ["(erased)", "(erased)"]
+    assert {row[1] for row in found.values()} == {"a b"}
+
+
 @pytest.mark.usefixtures("trained_call")
 def test_what_can_be_trained_is_named(database_url: str) -> None:
     assert [row[2] for row in psql(database_url, "untrainable.sql")] == ["trainable"]
