@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from sqlalchemy import Engine
 
 from ledger.exports.filters import Filters, check_filters, groups_named
+from ledger.imports.batches import joined, requests_of
 from ledger.imports.file import Importer
 from ledger.imports.lines import json_lines, parquet_lines
 from ledger.imports.report import Report
@@ -77,6 +78,7 @@ def import_(
     format_: FormatOption = None,
     project: Annotated[str | None, typer.Option(help="Into this project. [default: the rows' own; of chat logs: the project `default`]")] = None,
     policy: Annotated[str | None, typer.Option(help="Into this policy. [default: the rows' own; of chat logs: the policy `default`]")] = None,
+    requests: Annotated[Path | None, typer.Option(help="A batch's input file, whose questions the answers get, by custom_id.")] = None,
     is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come of it, and change nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -92,6 +94,9 @@ def import_(
         )
         is_parquet = format_ == "parquet" or (format_ is None and path.endswith(".parquet"))
         lines = parquet_lines(Path(path)) if is_parquet else json_lines(file)
+        if requests is not None:
+            with told_errors(str(requests)), requests.open("rb") as asked:
+                lines = joined(lines, requests_of(json_lines(asked)))
 
         def advance() -> None:
             if file is not sys.stdin.buffer and not is_parquet:
@@ -127,7 +132,7 @@ def _under_another_policy(number: int) -> list[str]:
 def _without_question(number: int) -> list[str]:
     told = (
         f"{number} answers came without their question: a batch's output holds none. Its input file does, by the same "
-        "custom_id, which is kept in metadata: join the two by it and import that instead."
+        "custom_id, which is kept in metadata: say --requests INPUT.jsonl at the first import."
     )
     return [told] if number else []
 

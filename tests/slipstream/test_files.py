@@ -94,6 +94,25 @@ def test_answers_without_their_question_are_counted_once_at_the_end(run: CliRunn
     assert json.loads(again.stdout)["num_unasked"] == 0
 
 
+def test_a_batch_gets_its_questions_from_its_input_file(run: CliRunner, engine: Engine) -> None:
+    asked = [{"role": "user", "content": "2 + 2?"}]
+    body = {"choices": [{"message": {"role": "assistant", "content": "four"}}]}
+    request = {"custom_id": "7", "method": "POST", "body": {"model": "m", "messages": asked}}
+    Path("input.jsonl").write_text(json.dumps(request))
+    answers = [{"custom_id": id_, "response": {"status_code": 200, "body": body}} for id_ in ("7", "8")]
+    done = run.invoke(
+        app, ["import", "-", "--requests", "input.jsonl"], input="\n".join(map(json.dumps, answers))
+    )
+    assert (done.exit_code, done.stdout.count("1 answers came without their question")) == (0, 1)
+    with engine.connect() as connection:
+        found = rows(
+            connection, "SELECT messages FROM exchanges WHERE completion_text = 'four' ORDER BY messages"
+        )
+    assert found == [(asked,), (None,)]
+    missing = run.invoke(app, ["import", "-", "--requests", "no.jsonl"], input="")
+    assert "no.jsonl: No such file" in str(missing.exception)
+
+
 def test_a_policy_that_rows_cannot_change_to_is_said_and_not_made(run: CliRunner, engine: Engine) -> None:
     run.invoke(app, ["export", "a.jsonl"])
     done = run.invoke(app, ["import", "a.jsonl", "--policy", "other"])
