@@ -30,6 +30,7 @@ _OF_ANSWER = tuple(name for name in _NAMES[CallRecord] if name not in _OF_REQUES
 _values, _values_of_answer = attrgetter(*_NAMES[CallRecord]), attrgetter(*_OF_ANSWER)
 _LARGE = ("raw_request", "prompt_ids")
 _PACKED = b"\x01"
+_FILLING = b"\0"  # behind a skeleton, which is shorter than what it stands for
 _LENGTH_BYTES = 4  # of the MessagePack's length, which comes next
 _HEAD_AT = len(_PACKED) + _LENGTH_BYTES
 
@@ -66,7 +67,7 @@ def decode_held(encoded: bytes) -> dict[str, Any]:
             held[name] = encoded[at : at + num_bytes]
             at += num_bytes
         return held
-    return _object(json.loads(encoded.decode("utf-8", "surrogatepass")))
+    return _object(json.loads(encoded.rstrip(_FILLING).decode("utf-8", "surrogatepass")))
 
 
 def _object(held: Any) -> dict[str, Any]:
@@ -78,7 +79,8 @@ def _object(held: Any) -> dict[str, Any]:
 def with_request(held: dict[str, Any], accepted: dict[str, Any] | None) -> dict[str, Any]:
     """An answer together with the request that was accepted; where that is lost, the answer is still worth a row."""
     request = accepted or {"messages": None, "request": {}}
-    return {**held, **{name: request[name] for name in _OF_REQUEST if name in request}}
+    whole = {**held, **{name: request[name] for name in _OF_REQUEST if name in request}}
+    return whole | {"is_erased": bool(held.get("is_erased") or request.get("is_erased"))}
 
 
 def call_of(held: dict[str, Any]) -> CallRecord:

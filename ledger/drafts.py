@@ -1,7 +1,7 @@
 """A draft: one exchange on its way into the ledger, with the ids it asks for. Placing it may give it other ones."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID
 
 from ledger.errors import LedgerError
@@ -115,7 +115,6 @@ def _drafts_of_call(call: CallRecord, policy: Policy) -> Iterator[Draft]:
             identified_by=call.attribution.identified_by,
             retry_of=call.retry_of,
             reason=untrainable_reason(call, choice),
-            erased_at=datetime.now(UTC) if call.untrainable_reason is Reason.ERASED else None,
         )
 
 

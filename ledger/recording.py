@@ -58,6 +58,7 @@ def record_drafts(
     connection = cast("Connection", direct(connection))
     if not drafts:
         return []
+    drafts = [erased_draft(draft) if draft.call.is_erased else draft for draft in drafts]
     questions = (_present(drafts), are_waiting(drafts), has_tombstones(drafts), *about_own_ids(drafts))
     is_alone, (present, early, stones, found, names) = lock_recording(connection, drafts, *questions)
     ids = set(present.scalars())

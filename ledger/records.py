@@ -104,6 +104,7 @@ class CallRecord:
         None  # the body as it came, from which `messages` and `request` are made when read
     )
     prompt_key: str | None = None  # the member of the body that `messages` are, such as "messages" or "input"
+    is_erased: bool = False  # a skeleton (ledger.erasure), or the answer to a request that is one
 
 
 def prompt_of(call: CallRecord, choice: ChoiceRecord) -> Sequence[int] | None:

@@ -1,10 +1,12 @@
 """What retention takes away of one month, table by table, in transactions of a moment each.
 
 Where every row of a partition may go it is dropped; where others keep theirs, rows go in bounded batches, newest first
-(a turn before the parent that it is a delta of). Each transaction holds the policies, so no claim begins meanwhile, and
+(a turn before the parent that it is a delta of), a trajectory with its names and judgements. Each transaction holds the policies, so no claim begins meanwhile, and
 the recording locks, so nobody writes to a trajectory that goes. step_samples, steps and versions are never touched.
 """
 
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,8 +14,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from ledger.identifiers import new_id
-from ledger.partitions import month_bounds, month_start, partition_name
+from ledger.identifiers import new_id, time_of
+from ledger.partitions import has_partition, month_bounds, month_start, partition_name
 from ledger.recording_lock import lock_early
 from ledger.retention import Retention
 from ledger.vocabulary import ACTIVE_STEP_STATES
@@ -46,6 +48,7 @@ GOING = {"exchanges": _EXCHANGES, "trajectories": _TRAJECTORIES, "reward_events"
 _KEPT = "EXISTS (SELECT FROM {part} AS x WHERE x.policy_id = ANY (CAST(:kept AS uuid[])))"
 _OF_POLICIES = "policy_id = ANY (CAST(:over AS uuid[]))"
 _OF_PROJECTS = "project_id = ANY (CAST(:projects AS uuid[]))"
+_OF_WHOLE_PROJECTS = "project_id = ANY (CAST(:whole_projects AS uuid[]))"
 _PAGE = "SELECT id FROM {part} WHERE id < :before AND {owned} ORDER BY id DESC LIMIT :limit"
 _LATER = f"""
     EXISTS (SELECT FROM exchanges AS e WHERE e.trajectory_id >= :lower AND e.trajectory_id < :upper AND {_STAYING})
@@ -80,29 +83,47 @@ _COUNT_REMOVED = text("""
     ON CONFLICT (month, table_name, project_id, policy_id)
     DO UPDATE SET num_rows = removals.num_rows + excluded.num_rows, removed_at = now()
 """)
-# What pointed to trajectories that are gone. An open group that nobody is left in is as if it had never been.
+# What pointed to trajectories that went one by one.
+_WITH_TRAJECTORIES = {
+    "trajectory_names": text("""
+        DELETE FROM trajectory_names WHERE trajectory_id = ANY (CAST(:ids AS uuid[]))
+        RETURNING NULL AS id, project_id, NULL AS policy_id
+    """),
+    "reward_events": text("""
+        DELETE FROM reward_events WHERE trajectory_id = ANY (CAST(:ids AS uuid[]))
+        RETURNING id, project_id, NULL AS policy_id
+    """),
+}
+# What pointed to trajectories that went with their partition. An open group that nobody is left in is as if it had
+# never been.
+_POINTS_TO_NOTHING = """
+    x.trajectory_id >= :lower AND x.trajectory_id < :upper AND x.project_id = ANY (CAST(:projects AS uuid[]))
+    AND NOT EXISTS (SELECT FROM trajectories AS t WHERE t.id = x.trajectory_id)
+"""
 _NAMES = text(f"""
-    WITH gone AS (
-        DELETE FROM trajectory_names AS x WHERE (x.project_id, x.name) IN (
-            SELECT n.project_id, n.name FROM trajectory_names AS n
-            WHERE n.trajectory_id >= :lower AND n.trajectory_id < :upper
-                AND n.project_id = ANY (CAST(:projects AS uuid[]))
-                AND NOT EXISTS (SELECT FROM trajectories AS t WHERE t.id = n.trajectory_id)
-            LIMIT {MAX_BATCH}
-        ) RETURNING x.project_id
-    ) SELECT project_id, CAST(NULL AS uuid), count(*) FROM gone GROUP BY 1
+    DELETE FROM trajectory_names AS n USING (
+        SELECT x.project_id, x.name FROM trajectory_names AS x WHERE {_POINTS_TO_NOTHING} LIMIT {MAX_BATCH}
+    ) AS gone WHERE n.project_id = gone.project_id AND n.name = gone.name
+    RETURNING NULL AS id, n.project_id, NULL AS policy_id
+""")  # noqa: S608
+_LATER_REWARDS = text(f"""
+    DELETE FROM reward_events WHERE id IN (
+        SELECT x.id FROM reward_events AS x
+        WHERE (x.id < :lower OR x.id >= :upper) AND {_POINTS_TO_NOTHING} LIMIT {MAX_BATCH}
+    ) RETURNING id, project_id, NULL AS policy_id
 """)  # noqa: S608
 _GROUPS = text(f"""
-    WITH gone AS (
-        DELETE FROM groups AS x WHERE x.id IN (
-            SELECT g.id FROM groups AS g
-            WHERE g.state = 'open' AND g.policy_id = ANY (CAST(:over AS uuid[])) AND g.last_member_at < :ends_at
-                AND NOT EXISTS (SELECT FROM trajectories AS t WHERE t.group_id = g.id)
-            LIMIT {MAX_BATCH}
-        ) RETURNING x.project_id, x.policy_id
-    ) SELECT project_id, policy_id, count(*) FROM gone GROUP BY 1, 2
+    DELETE FROM groups WHERE id IN (
+        SELECT g.id FROM groups AS g
+        WHERE g.state = 'open' AND g.policy_id = ANY (CAST(:over AS uuid[])) AND g.last_member_at < :ends_at
+            AND NOT EXISTS (SELECT FROM trajectories AS t WHERE t.group_id = g.id)
+        LIMIT {MAX_BATCH}
+    ) RETURNING NULL AS id, project_id, policy_id
 """)  # noqa: S608
-_LEFT_OVER = {"trajectory_names": _NAMES, "groups": _GROUPS}
+_LEFT_OVER = {"trajectory_names": _NAMES, "groups": _GROUPS, "reward_events": _LATER_REWARDS}
+
+
+_Owner = tuple[UUID, UUID | None]  # project, policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +173,8 @@ def drop(connection: Connection, month: Month, table: str, values: dict[str, Any
     counted = _BY_PROJECT if table == "reward_events" else _BY_POLICY
     counts = connection.execute(text(counted.format(part=part))).all()
     connection.execute(text(f"DROP TABLE {part}"))
-    return _record(connection, month, table, counts)
+    owners = {(project_id, policy_id): num_rows for project_id, policy_id, num_rows in counts}
+    return _record(connection, month.start, table, owners)
 
 
 def delete_batch(
@@ -160,18 +182,24 @@ def delete_batch(
 ) -> tuple[int, UUID | None]:
     """Of the next 1,000 rows below `before`, those that may go: how many, and where to go on; None at the end."""
     part = partition_name(table, month.start)
-    is_event = table == "reward_events"
-    page = _PAGE.format(part=part, owned=_OF_PROJECTS if is_event else _OF_POLICIES)
+    page = _PAGE.format(part=part, owned=_owned(connection, month, table))
     ids = list(connection.scalars(text(page), {**values, "before": before, "limit": MAX_BATCH}))
     query = text(f"""
-        WITH gone AS (
-            DELETE FROM {part} AS x WHERE x.id = ANY (CAST(:ids AS uuid[])) AND {GOING[table].format(part=part)}
-            RETURNING x.project_id, {"CAST(NULL AS uuid)" if is_event else "x.policy_id"} AS policy_id
-        )
-        SELECT project_id, policy_id, count(*) FROM gone GROUP BY 1, 2
+        DELETE FROM {part} AS x WHERE x.id = ANY (CAST(:ids AS uuid[])) AND {GOING[table].format(part=part)}
+        RETURNING x.id, x.project_id, {"NULL" if table == "reward_events" else "x.policy_id"} AS policy_id
     """)  # noqa: S608
-    counts = connection.execute(query, {**values, "ids": ids}).all() if ids else []
-    return _record(connection, month, table, counts), ids[-1] if len(ids) == MAX_BATCH else None
+    gone = connection.execute(query, {**values, "ids": ids}).all() if ids else []
+    if table == "trajectories" and gone:
+        for name, statement in _WITH_TRAJECTORIES.items():
+            _count(connection, month, name, connection.execute(statement, {"ids": [row.id for row in gone]}))
+    return _count(connection, month, table, gone), ids[-1] if len(ids) == MAX_BATCH else None
+
+
+def _owned(connection: Connection, month: Month, table: str) -> str:
+    """Whose rows to look at. Events went with their trajectories, but for those whose whole partition went."""
+    if table != "reward_events":
+        return _OF_POLICIES
+    return _OF_WHOLE_PROJECTS if has_partition(connection, "trajectories", month.start) else _OF_PROJECTS
 
 
 def count_going(connection: Connection, month: Month, table: str) -> tuple[int, bool]:
@@ -183,15 +211,23 @@ def count_going(connection: Connection, month: Month, table: str) -> tuple[int, 
 
 
 def delete_left_over(connection: Connection, month: Month, table: str, values: dict[str, Any]) -> int:
-    """A batch of names, or of open groups, that nothing is left of."""
-    return _record(connection, month, table, connection.execute(_LEFT_OVER[table], values).all())
+    """A batch of names, of open groups, or of later rewards, that nothing is left of."""
+    if table != "groups" and has_partition(connection, "trajectories", month.start):
+        return 0  # they go with their trajectories
+    return _count(connection, month, table, connection.execute(_LEFT_OVER[table], values))
 
 
-def _record(connection: Connection, month: Month, table: str, counts: Any) -> int:
-    total = 0
-    for project_id, policy_id, num_rows in counts:
+def _count(connection: Connection, month: Month, table: str, gone: Iterable[Any]) -> int:
+    """Rows that went, each in the month of its own id where it has one."""
+    months: dict[datetime, Counter[_Owner]] = defaultdict(Counter)
+    for row in gone:
+        months[month_start(time_of(row.id)) if row.id else month.start][row.project_id, row.policy_id] += 1
+    return sum(_record(connection, start, table, owners) for start, owners in sorted(months.items()))
+
+
+def _record(connection: Connection, start: datetime, table: str, owners: Mapping[_Owner, int]) -> int:
+    for (project_id, policy_id), num_rows in owners.items():
         owner = {"project_id": project_id, "policy_id": policy_id, "num_rows": num_rows}
-        values = {"id": new_id(), "month": month.start.date(), "table_name": table, **owner}
+        values = {"id": new_id(), "month": start.date(), "table_name": table, **owner}
         connection.execute(_COUNT_REMOVED, values)
-        total += num_rows
-    return total
+    return sum(owners.values())

@@ -37,7 +37,10 @@ class Retention:
     days: int | None
 
     def is_over(self, month: datetime, now: datetime) -> bool:
-        return self.days is not None and month_start(month, 1) + timedelta(days=self.days) <= now
+        try:
+            return self.days is not None and month_start(month, 1) + timedelta(days=self.days) <= now
+        except OverflowError:  # SQL may say any number; no date lies so far
+            return False
 
 
 def read_retentions(connection: Connection) -> list[Retention]:

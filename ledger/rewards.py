@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import Connection, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, false, func, insert, select, text
 
 from ledger.erasure.rewards import without_words
 from ledger.errors import LedgerError, RewardOutOfRangeError
@@ -19,7 +19,7 @@ from ledger.groups import is_group_ready
 from ledger.identifiers import new_id
 from ledger.judgements import same_judgement, same_post
 from ledger.recording_lock import lock_early
-from ledger.tables import policies, projects, reward_events, trajectories
+from ledger.tables import exchanges, policies, projects, reward_events, trajectories
 from ledger.targets import Judged, canonical, hold, resolve
 from ledger.text import to_name, to_storable, to_storable_text
 from ledger.vocabulary import REWARD_METRIC
@@ -113,8 +113,9 @@ def _project_id(connection: Connection, project: str) -> UUID:
 def _check_range(
     connection: Connection, project_id: UUID, judged: Judged | None, post: RewardPost
 ) -> tuple[UUID | None, bool]:
-    """The group of the trajectory, where known, and whether it was erased. An early reward has to fit some policy of the project, and is checked
-    again by v1.rewards when it is reconciled.
+    """The group of the trajectory, where known, and whether it, or the exchange, was erased.
+
+    An early reward has to fit some policy of the project, and is checked again by v1.rewards when it is reconciled.
     """
     if judged is None:
         ranges = select(func.min(policies.c.reward_min), func.max(policies.c.reward_max))
@@ -122,13 +123,23 @@ def _check_range(
         return None, False
     row = connection.execute(
         select(
-            policies.c.reward_min, policies.c.reward_max, trajectories.c.group_id, trajectories.c.erased_at
+            policies.c.reward_min,
+            policies.c.reward_max,
+            trajectories.c.group_id,
+            (trajectories.c.erased_at.is_not(None) | _is_turn_erased(judged)).label("is_erased"),
         )
         .join_from(trajectories, policies, policies.c.id == trajectories.c.policy_id)
         .where(trajectories.c.id == judged.trajectory_id)
     ).one()
     _require_within(post, row.reward_min, row.reward_max)
-    return row.group_id, row.erased_at is not None
+    return row.group_id, row.is_erased
+
+
+def _is_turn_erased(judged: Judged) -> ColumnElement[bool]:
+    if judged.exchange_id is None:
+        return false()
+    of = exchanges.c
+    return select(of.id).where(of.id == judged.exchange_id, of.erased_at.is_not(None)).exists()
 
 
 def _require_within(post: RewardPost, smallest: float | None, largest: float | None) -> None:

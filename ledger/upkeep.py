@@ -25,7 +25,6 @@ from ledger.retention import months_over, read_retentions
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 0.2  # what queued behind us goes first
 _LAST_ID = UUID(int=(1 << 128) - 1)
-_LEFT_OVER = ("trajectory_names", "groups")
 
 T = TypeVar("T")
 
@@ -97,17 +96,25 @@ def _months(connection: Connection, now: datetime | None) -> list[Month]:
 
 
 def _remove(connection: Connection, month: Month, deadline: float) -> Iterator[Removed]:
-    """Exchanges, then the trajectories that have none left, then what points to those. Raises PostponedError."""
-    for table in ("exchanges", "trajectories", *_LEFT_OVER, "reward_events"):
-        is_dropped, num_rows = False, 0
-        if table in _LEFT_OVER:
-            num_rows = _delete_left_over(connection, month, table, deadline)
-        elif _exists(connection, table, month):
-            dropped = _once(connection, month, partial(removal.drop, connection, month, table))
-            is_dropped = dropped is not None
-            num_rows = _delete(connection, month, table, deadline) if dropped is None else dropped
-        if num_rows or is_dropped:
-            yield Removed(month.start, table, num_rows, is_dropped)
+    """Exchanges, then the trajectories that have none left, then what points to those. Raises PostponedError.
+
+    The month is found again as long as it has a partition: one of them goes last.
+    """
+    for table in ("exchanges", "trajectories"):
+        yield from _remove_rows(connection, month, table, deadline)
+    for table in ("trajectory_names", "groups", "reward_events"):
+        if num_rows := _delete_left_over(connection, month, table, deadline):
+            yield Removed(month.start, table, num_rows, is_dropped=False)
+    yield from _remove_rows(connection, month, "reward_events", deadline)
+
+
+def _remove_rows(connection: Connection, month: Month, table: str, deadline: float) -> Iterator[Removed]:
+    if not _exists(connection, table, month):
+        return
+    dropped = _once(connection, month, partial(removal.drop, connection, month, table))
+    num_rows = _delete(connection, month, table, deadline) if dropped is None else dropped
+    if num_rows or dropped is not None:
+        yield Removed(month.start, table, num_rows, dropped is not None)
 
 
 def _delete(connection: Connection, month: Month, table: str, deadline: float) -> int:

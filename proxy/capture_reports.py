@@ -11,9 +11,11 @@ from ledger.audit.capture import Report
 from ledger.spool.spool import Spool
 from proxy.metrics import Metrics
 
-_RECENT_HOURS = 2  # of which `accepted` may still grow
+_RECENT_HOURS = 2  # of which numbers may still grow: they are told again
 _REPORT_SECONDS = 1.0
 _SIGN_OF_LIFE_SECONDS = 60.0  # while calls run: an audit on another machine waits an hour for the next
+
+_Told = tuple[dict[int, int], dict[int, dict[str, int]], int]  # accepted, uncaptured by reason, damaged
 
 
 class CaptureReports:
@@ -23,9 +25,10 @@ class CaptureReports:
         self._metrics = metrics
         self._seen: Counter[str] = Counter()  # as counted so far
         self._uncaptured: dict[int, Counter[str]] = defaultdict(Counter)  # hour -> reason -> how many
-        self._told: object = None
-        self._telling: object = None
+        self._told: _Told = ({}, {}, 0)
+        self._telling: _Told = self._told
         self._told_at = 0.0
+        self._since = 0  # the hour from which on something may not have been told
 
     @property
     def process(self) -> str:
@@ -35,11 +38,8 @@ class CaptureReports:
         """All that is known; `told` once it is committed."""
         accepted = self._spool.accepted()
         self._count(sum(accepted.values()))
-        newest = sorted(accepted)[-_RECENT_HOURS:]
-        recent = {hour: accepted[hour] for hour in newest}
-        uncaptured = {
-            hour: dict(self._uncaptured[hour]) for hour in sorted(self._uncaptured)[-_RECENT_HOURS:]
-        }
+        recent = {hour: num for hour, num in accepted.items() if hour >= self._since}
+        uncaptured = {hour: dict(num) for hour, num in self._uncaptured.items() if hour >= self._since}
         num_damaged = self._spool.num_skipped
         self._telling = (recent, uncaptured, num_damaged)
         report = Report(self.process, self._root).accept(recent).leave_uncaptured(uncaptured)
@@ -47,6 +47,8 @@ class CaptureReports:
 
     def told(self) -> None:
         self._told, self._told_at = self._telling, time.monotonic()
+        if hours := {*self._told[0], *self._told[1]}:
+            self._since = sorted(hours)[-_RECENT_HOURS:][0]
 
     def news(self) -> Report | None:
         """A report, if there is something to tell and the last one is not of this second."""
@@ -55,7 +57,7 @@ class CaptureReports:
             return None
         report = self.report()
         is_due = self._spool.num_running > 0 and silent_seconds > _SIGN_OF_LIFE_SECONDS
-        return report if is_due or self._telling != (self._told or ({}, {}, 0)) else None
+        return report if is_due or self._telling != self._told else None
 
     def _count(self, num_accepted: int) -> None:
         """Into the metrics, and, what left no record, into the hour that it is."""

@@ -24,7 +24,10 @@ async def keep_partitions(engine: AsyncEngine, every_seconds: float = EVERY_SECO
             async with engine.connect() as connection:
                 made = await connection.run_sync(ensure_partitions)
         except (SQLAlchemyError, OSError) as error:
-            log.warning("partitions_not_made", error=type(error).__name__)
+            cause = (
+                getattr(error, "orig", None) or error
+            )  # InsufficientPrivilege says more than ProgrammingError
+            log.warning("partitions_not_made", error=type(cause).__name__)
         else:
             if made:
                 log.info("partitions_made", names=made)

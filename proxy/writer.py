@@ -28,7 +28,7 @@ log = structlog.get_logger()
 _MAX_RECORDS = 200
 _MAX_REPLAYED = 50  # of the rejected ones, before our own calls come again
 _IDLE_SECONDS = 1.0
-_LINGER_SECONDS = 0.18  # what comes within it is written together: a batch of 20 costs little more than one
+_LINGER_SECONDS = 0.14  # what comes within it is written together: a batch of 20 costs little more than one
 _FIRST_WAIT_SECONDS = 0.1
 _LONGEST_WAIT_SECONDS = 5.0
 _SWITCH_SECONDS = (
@@ -48,6 +48,7 @@ class Writer:
         self._reports = CaptureReports(spool, root, metrics)
         self._rejected = rejected_paths(root)  # tried again once: code or schema may be other ones now
         self._adopt_seconds = adopt_seconds
+        self._adopt_at = 0.0
         self._has_news = threading.Event()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run_to_the_end, name="writer", daemon=True)
@@ -76,7 +77,6 @@ class Writer:
             self._session.rest()
 
     def _run(self) -> None:
-        adopt_at = 0.0
         wait_seconds = _FIRST_WAIT_SECONDS
         while True:
             is_last = self._is_stopping.is_set()
@@ -84,13 +84,9 @@ class Writer:
             try:
                 while self._write_batch():
                     wait_seconds = _FIRST_WAIT_SECONDS
+                    self._look_around()
                     self._linger()
-                if time.monotonic() >= adopt_at and not is_last:
-                    adopt_at = time.monotonic() + self._adopt_seconds
-                    self._adopt()
-                    self._replay_rejected()
-                if not is_last:
-                    self._sweeper.look()
+                self._look_around()
                 self._report(is_last=is_last)
             except Exception as error:  # noqa: BLE001 - this thread ends only when it is told to
                 self._metrics.commit_failures.inc()
@@ -107,6 +103,16 @@ class Writer:
             else:
                 self._session.rest()
 
+    def _look_around(self) -> None:
+        """What dead processes left, what was rejected, what was erased: in its time, also where traffic never pauses."""
+        if self._is_stopping.is_set():
+            return
+        if time.monotonic() >= self._adopt_at:
+            self._adopt_at = time.monotonic() + self._adopt_seconds
+            self._adopt()
+            self._replay_rejected()
+        self._sweeper.look()
+
     def _linger(self) -> None:
         if self._spool.num_waiting < _MAX_RECORDS:
             self._is_stopping.wait(_LINGER_SECONDS)
@@ -119,7 +125,6 @@ class Writer:
         if batch.spooled:
             self._write(self._reports.process, batch.spooled)
         self._spool.commit(batch)  # where nothing of what waits is whole, too
-        self._sweeper.sweep_late()
         return True
 
     def _adopt(self) -> None:
@@ -132,8 +137,11 @@ class Writer:
                 log.warning("adoption_failed", path=str(orphan.directory.path), error=type(error).__name__)
 
     def _adopt_one(self, orphan: Orphan) -> None:
+        """Not to its end where this process is to stop: the next one goes on with it."""
         spooled = iter(orphan.spooled())
         while chunk := list(islice(spooled, _MAX_RECORDS)):
+            if self._is_stopping.is_set():
+                return
             self._write(orphan.process, chunk)
             self._metrics.adopted.inc(len(chunk))
             self._write_batch()  # our own calls do not wait until a long outage is caught up
@@ -174,8 +182,8 @@ class Writer:
         is_own = process == self._reports.process
         report = self._reports.report() if is_own else Report(process, self._root)
         erased = self._session.record([record for record, _ in spooled], report.commit(spooled).question())
-        self._sweeper.add(erased)
-        if is_own:
+        if is_own:  # a dead process' files go when they are all committed
+            self._sweeper.add(erased)
             self._reports.told()
         self._metrics.committed.inc(len(spooled))
 

@@ -71,7 +71,7 @@ def _batches(found: Iterable[Item | BadRow | None], outcome: Outcome) -> Iterato
             outcome.refuse(one)
         else:
             batch.append(one)
-            num_bytes += len(one.body.get("comment", "")) + 200
+            num_bytes += len(json.dumps(one.body))
             if len(batch) >= MAX_ITEMS or num_bytes >= _MAX_BYTES:
                 yield batch
                 batch, num_bytes = [], 0

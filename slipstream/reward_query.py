@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -19,6 +19,7 @@ from uuid import UUID
 import psycopg
 
 from ledger.database import connect_options, database_address
+from ledger.errors import LedgerError
 from slipstream.errors import UsageError
 
 REQUIRED = ("target", "reward")
@@ -32,6 +33,7 @@ COLUMNS = {
     "id": "the row's own id; without it a hash of the row",
     "choice": "which choice of a call with several",
 }
+MAX_BYTES = 2 << 20  # of an item: what is larger would be refused with all that is posted beside it
 _ROWS_AT_ONCE = 500
 _SQL_TYPES = (
     (str, "text"), (datetime, "timestamp"), (date, "date"), (time, "time"), (timedelta, "interval"), (UUID, "uuid"),
@@ -40,6 +42,7 @@ _SQL_TYPES = (
 _SELECT = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(?:select|with|values|table)\b", re.IGNORECASE | re.DOTALL
 )
+_TOLD = 256  # characters of a target that cannot be posted
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +67,37 @@ def running_query(database_url: str, query: str) -> Iterator[Iterator[Sequence[A
     """First the names of the columns, then the rows. Raises UsageError with what Postgres said."""
     if not _SELECT.match(query):
         raise UsageError("The query is no SELECT: it should be one SELECT that returns target and reward.")
-    address = (
-        database_address(database_url).set(drivername="postgresql").render_as_string(hide_password=False)
-    )
     try:
-        with psycopg.connect(address, **connect_options()) as connection:
+        with psycopg.connect(_address(database_url), **connect_options()) as connection:
             connection.read_only = True
             with connection.cursor(name="rewards") as cursor:
                 cursor.itersize = _ROWS_AT_ONCE
                 cursor.execute(query.strip().removesuffix(";").encode())
-                yield _rows(cursor)
+                try:
+                    yield _rows(cursor)
+                except psycopg.Error as error:
+                    raise UsageError(
+                        f"The query broke off: {_said(error)}. What was posted before stays; mend it, and run the "
+                        "command again for the rest."
+                    ) from error
     except psycopg.Error as error:
         if isinstance(error, psycopg.errors.SyntaxError) and "multiple commands" in str(error):
             raise UsageError("The file holds several statements: it should be one SELECT.") from error
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise UsageError(f"The query could not be run: {said[0]}") from error
+        raise UsageError(f"The query could not be run: {_said(error)}") from error
+
+
+def _said(error: psycopg.Error) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _address(url: str) -> str:
+    try:
+        return database_address(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    except (LedgerError, ValueError) as error:
+        raise UsageError(
+            "The database's address (--database, SLIPSTREAM_REWARDS_DATABASE_URL or DATABASE_URL) cannot be used: say "
+            "postgresql://user@host/name"
+        ) from error
 
 
 def _rows(cursor: "psycopg.ServerCursor[Any]") -> Iterator[Any]:
@@ -112,7 +131,7 @@ def _item(number: int, row: dict[str, Any], source: str) -> Item | BadRow | None
     try:
         body = _body(target, row, source)
     except (ValueError, OverflowError) as error:
-        return BadRow(number, target, str(error))
+        return BadRow(number, target[:_TOLD], str(error))
     given = row.get("id")
     return Item(number, {**body, "id": _hash(body) if given is None else str(given)})
 
@@ -120,12 +139,15 @@ def _item(number: int, row: dict[str, Any], source: str) -> Item | BadRow | None
 def _body(target: str, row: dict[str, Any], source: str) -> dict[str, Any]:
     if not target:
         raise ValueError("target is NULL")
-    body = {"target": target, "reward": _reward(row["reward"]), "source": row.get("source") or source}
-    for name in ("metric", "comment", "choice"):
-        if row.get(name) is not None:
-            body[name] = row[name] if name == "choice" else str(row[name])
-    if row.get("observed_at") is not None:
-        body["observed_at"] = _moment(row["observed_at"])
+    given = {name: value for name, value in row.items() if value is not None}
+    body = {"target": target, "reward": _reward(row["reward"]), "source": str(given.get("source") or source)}
+    body |= {name: str(given[name]) for name in ("metric", "comment") if name in given}
+    if "choice" in given:
+        body["choice"] = _choice(given["choice"])
+    if "observed_at" in given:
+        body["observed_at"] = _moment(given["observed_at"])
+    if len(json.dumps(body)) > MAX_BYTES:
+        raise ValueError(f"more than {MAX_BYTES:,} bytes: no comment may be so long")
     return body
 
 
@@ -144,8 +166,17 @@ def _sql_type(value: Any) -> str:
     return next((name for type_, name in _SQL_TYPES if isinstance(value, type_)), type(value).__name__)
 
 
+def _choice(value: Any) -> int:
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool) or value != int(value):
+        raise ValueError(f"choice is {value!r}: cast it to an integer")
+    return int(value)
+
+
 def _moment(value: Any) -> str:
-    return value.isoformat() if isinstance(value, date | datetime) else str(value)
+    """In UTC: psycopg gives a timestamptz in the zone of the session, which another machine or the summer changes."""
+    if isinstance(value, datetime) and value.tzinfo:
+        value = value.astimezone(UTC)
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def _hash(body: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from slipstream.errors import NotRunningError
 from slipstream.local.home import Home
@@ -17,6 +18,11 @@ class Running:
     variables: dict[str, str]
     url: str
     is_stack: bool
+
+    @property
+    def spool(self) -> Path:
+        """The proxies' spool on this machine; it need not be there."""
+        return Path(self.variables.get("SLIPSTREAM_SPOOL") or self.home / "spool")
 
     def require(self, name: str) -> str:
         """A variable, from the environment, its file, or the running stack."""

@@ -43,6 +43,11 @@ class StackSettings(EnvironmentSettings):
         validation_alias="SLIPSTREAM_BOOTSTRAP_KEY",
         description="A key with every scope that `slipstream migrate` makes in the default project.",
     )
+    rewards_database_url: SecretStr | None = Field(
+        default=None,
+        validation_alias="SLIPSTREAM_REWARDS_DATABASE_URL",
+        description="Where `slipstream reward --from-sql` reads; unset, the ledger.",
+    )
     upstream_urls: str | None = Field(
         default=None,
         validation_alias="SLIPSTREAM_UPSTREAM_URLS",

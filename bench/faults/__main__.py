@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench.faults.audit import AuditFailedError
 from bench.faults.result import Result, figures_of
 from bench.faults.rounds import Rounds
 from bench.faults.servers import Stage, set_up
@@ -27,6 +28,7 @@ _COLUMNS = {
     "num_cut": "cut", "num_refused": "refused", "num_rows": "rows", "audit_interrupted": "interrupted (all)",
     "client_lost": "lost", "client_duplicated": "twice", "audit_lost": "lost (audit)", "settled_seconds": "settled s",
 }  # fmt: skip
+_ROUNDS, _AWAY_SECONDS = 20, 180.0
 _KINDS = ("proxy", "postgres", "away", "disk")
 
 
@@ -39,25 +41,24 @@ def main() -> int:
             f"{time.monotonic() - began:5.0f} s  {text}", style="dim", markup=False, highlight=False
         )
 
-    results: list[Result] = []
+    results, failure = list[Result](), ""
     try:
         with tempfile.TemporaryDirectory(prefix="slipstream-faults-") as name:
             directory = Path(name)
             with set_up(directory) as stage:
                 asyncio.run(_measure(options, stage, directory, tell, results))
-    except ChildFailedError as error:
-        console.print(str(error), style="red", markup=False)
-        return 1
+    except (ChildFailedError, AuditFailedError) as error:
+        failure = str(error)
     rows = [result.row() for result in results]
     whole = {"machine": found, "figures": figures_of(results), "rows": rows}
-    path = PARTIAL if options.quick or options.only else RESULTS
+    path = RESULTS if is_whole(options) and not failure else PARTIAL
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     _show(console, rows)
-    misses = [text for result in results for text in result.misses()]
+    misses = [*(text for result in results for text in result.misses()), *([failure] if failure else [])]
     for text in misses:
         console.print(text, style="red", markup=False)
-    is_met = all(result.is_met for result in results)
+    is_met = not failure and bool(results) and all(result.is_met for result in results)
     console.print("every round: nothing lost, nothing twice" if is_met else "missed")
     return 0 if is_met else 1
 
@@ -66,13 +67,20 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-faults", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="2 rounds of each, and Postgres away for 10 s")
     parser.add_argument("--only", action="append", choices=_KINDS, help="may be repeated")
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--away-seconds", type=float, default=180)
+    parser.add_argument(
+        "--rounds", type=int, default=_ROUNDS, help="kills of a proxy, and of Postgres (%(default)s)"
+    )
+    parser.add_argument("--away-seconds", type=float, default=_AWAY_SECONDS, help="of Postgres (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.away_seconds = 2, 10
     return options
+
+
+def is_whole(options: argparse.Namespace) -> bool:
+    """Whether nothing of what the issue asks for is left out."""
+    return not options.only and options.rounds >= _ROUNDS and options.away_seconds >= _AWAY_SECONDS
 
 
 async def _measure(
@@ -94,7 +102,7 @@ async def _measure(
         ),
     ]
     for each in planned:
-        results.append(await each())  # noqa: PERF401 - what was measured is kept if a later round fails
+        results.append(await each())  # noqa: PERF401 - what was measured is told if a later round fails
 
 
 def _show(console: Console, rows: list[dict[str, object]]) -> None:

@@ -8,6 +8,12 @@ from typing import Any
 
 from bench.gateway.children import ROOT, environment, python
 
+_LIMIT_SECONDS = 60
+
+
+class AuditFailedError(Exception):
+    """`slipstream audit` gave no answer."""
+
 
 @dataclass(frozen=True)
 class Audited:
@@ -24,11 +30,15 @@ class Audited:
 
 
 def audit(url: str, spool: Path) -> Audited:
-    """Raises RuntimeError where it did not get as far as an answer."""
+    """Raises AuditFailedError where it did not get as far as an answer."""
     command = python("-m", "slipstream", "audit", "--json", "--spool", str(spool))
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment(DATABASE_URL=url), capture_output=True, text=True, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment(DATABASE_URL=url), capture_output=True, text=True, check=False,
+            timeout=_LIMIT_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise AuditFailedError(f"slipstream audit did not end within {_LIMIT_SECONDS} s") from error
     if not done.stdout.startswith("{"):
-        raise RuntimeError(f"slipstream audit failed: {done.stderr[-2000:]}")
+        raise AuditFailedError(f"slipstream audit failed: {done.stderr[-2000:]}")
     return Audited(done.returncode, json.loads(done.stdout))

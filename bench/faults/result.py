@@ -68,5 +68,5 @@ def figures_of(results: Sequence[Result]) -> dict[str, float]:
         for name, value in result.more.items():
             figures[f"{kind}_{name}"] = max(figures[f"{kind}_{name}"], value)  # type: ignore[assignment]
         figures[f"{kind}_settled_seconds"] = max(figures[f"{kind}_settled_seconds"], result.settled_seconds)  # type: ignore[assignment]
-    figures["audit_lost"] = max(result.audit.num_lost for result in results)
+    figures["audit_lost"] = max((result.audit.num_lost for result in results), default=0)
     return dict(figures)

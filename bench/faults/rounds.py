@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,7 +115,8 @@ class Rounds:
         found, audited = await asyncio.to_thread(
             _settled, counted, lambda: audit(self.stage.ledger.url, spool or self.stage.spool)
         )
-        faults = list(_unexpected(load.sent, audited, is_disk_full=is_disk_full))
+        num_told = int(audited.told["uncaptured"])
+        faults = list(faults_of(load.sent, num_told, killed, is_disk_full=is_disk_full))
         return Result(name, round_, found, audited, time.monotonic() - began, faults=faults)
 
 
@@ -136,15 +137,19 @@ def _settled(counted: Callable[[], Count], audited: Callable[[], Audited]) -> tu
     return counted(), told
 
 
-def _unexpected(sent: list[Sent], audited: Audited, *, is_disk_full: bool) -> list[str]:
-    """No fault but a full disk may make a call be refused; and a call that was served without a record is counted."""
-    refused = [call for call in sent if call.fate is Fate.REFUSED]
-    uncaptured = sum(call.is_captured is False for call in sent)
-    faults = []
-    if refused and not is_disk_full:
-        faults.append(f"{len(refused)} calls were refused: {refused[0].detail}")
-    if is_disk_full and not (refused or uncaptured):
-        faults.append("the disk was never full")
-    if uncaptured > audited.told["uncaptured"]:
-        faults.append(f"{uncaptured} calls were uncaptured, the audit knows of {audited.told['uncaptured']}")
-    return faults
+def faults_of(
+    sent: Iterable[Sent], num_told: int, killed: Collection[int], *, is_disk_full: bool
+) -> Iterator[str]:
+    """What no count shows: calls that a living proxy did not serve though no disk was full, and calls that were served
+    without a record of which the audit does not know (it knows of `num_told`).
+    """
+    calls = [call for call in sent if call.port not in killed]
+    unserved = {Fate.UNANSWERED} if is_disk_full else {Fate.UNANSWERED, Fate.CUT, Fate.REFUSED}
+    for fate in sorted(unserved):
+        if found := [call for call in calls if call.fate is fate]:
+            yield f"{len(found)} calls were {fate}: {found[0].request_id}, {found[0].detail}"
+    uncaptured = sum(call.is_captured is False for call in calls)
+    if is_disk_full and not (uncaptured or any(call.fate is Fate.REFUSED for call in calls)):
+        yield "the disk was never full"
+    if uncaptured > num_told:
+        yield f"{uncaptured} calls were uncaptured, the audit knows of {num_told}"

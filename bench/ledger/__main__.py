@@ -55,7 +55,7 @@ def main() -> int:
                 with running_ledger(_new(Path(directory), name)) as ledger:
                     tell(f"measuring: {name}")
                     figures |= MEASURES[name](Measured(Path(directory), ledger, sizes, tell, answers))
-    except (ChildFailedError, writing.LostRowsError) as error:
+    except (ChildFailedError, writing.LostRowsError, questions.QuestionFailedError) as error:
         console.print(str(error), style="red", markup=False)
         return 1
     is_whole = not options.quick and not options.only
@@ -97,6 +97,7 @@ def _visible(to: Measured) -> dict[str, float]:
     return {
         "visible_p50_ms": delays[len(delays) // 2],
         "visible_p99_ms": delays[int(len(delays) * 0.99)],
+        "visible_calls_per_second": len(delays) / seen.seconds,
         "num_answered": len(delays),
         "num_lost": seen.num_failed + len(seen.answered.keys() - seen.visible.keys()),
     }

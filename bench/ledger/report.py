@@ -16,6 +16,7 @@ TARGETS = (
     Target("rows_per_second", "rows of 9 KB a second, one writer", at_least=1_500),
     Target("rows_over_inserts", "times the rows of single inserts", at_least=4),
     Target("visible_p99_ms", "ms from the answer to the row in SQL, p99 at 200/s", at_most=300),
+    Target("visible_calls_per_second", "calls answered a second meanwhile", at_least=190),
     Target("num_lost", "calls that failed or whose row did not come", at_most=0),
     Target("num_read_whole", "large tables read whole for a few rows", at_most=0),
     Target("slowest_question_seconds", "seconds, the slowest of the questions", at_most=2),

@@ -40,6 +40,7 @@ class Seen:
     visible: dict[UUID, float] = field(default_factory=dict)
     asked: deque[UUID] = field(default_factory=deque)  # answered, not yet looked for
     num_failed: int = 0
+    seconds: float = 0.0  # until the last answer
     deadline: float = math.inf  # for the last rows
 
     def delays_ms(self) -> list[float]:
@@ -59,7 +60,9 @@ def measure(directory: Path, ledger: Ledger, rate: float, seconds: float) -> See
         seen, is_over = Seen(), threading.Event()
         looking = threading.Thread(target=_look, args=(ledger.url, seen, is_over))
         looking.start()
+        began = time.perf_counter()
         asyncio.run(_load(proxy.port, rate, seconds, seen))
+        seen.seconds = time.perf_counter() - began
         seen.deadline = time.perf_counter() + _SETTLE_SECONDS
         is_over.set()
         looking.join()

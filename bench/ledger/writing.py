@@ -47,7 +47,7 @@ def measure(url: str, seconds: float) -> Writing:
     num, bytes_json, took = _record(engine, seconds)
     with engine.connect() as connection:
         if connection.scalar(_COUNT) != num:
-            raise AssertionError(
+            raise LostRowsError(
                 f"{num} calls were recorded, and not as many rows have their ids and logprobs"
             )
         bytes_stored = float((connection.scalar(_SIZE) or 0) - size_before) / num

@@ -51,7 +51,15 @@ def set_aside(root: Path, process: str, spooled: Spooled, error: Exception) -> P
 def rejected_paths(root: Path) -> list[Path]:
     """Oldest first."""
     found = [path for path in (root / REJECTED).glob("*") if path.suffix in {ENDING, _OLD_ENDING}]
-    return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))
+    return sorted(found, key=lambda path: (_changed_at(path), path.name))
+
+
+def _changed_at(path: Path) -> float:
+    """0 where another process has committed it meanwhile."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def read_rejected(path: Path) -> RejectedCall:

@@ -35,6 +35,14 @@ _FILES = text("""
 """)
 
 
+_NO_NEW_EXPORTS = text("LOCK TABLE exports IN SHARE MODE")
+
+
+def hold_exports(connection: Connection) -> None:
+    """An export is noted before it looks at rows: one that is not noted yet waits, and finds them erased."""
+    connection.execute(_NO_NEW_EXPORTS)
+
+
 def steps_of(connection: Connection, exchange_ids: Sequence[UUID]) -> Counter[str]:
     """Steps that used them, and how many."""
     rows = connection.execute(_STEPS, {"ids": list(exchange_ids)})

@@ -25,6 +25,7 @@ from ledger.erasure.subject import Subject, digests_of, trajectory_digest
 from ledger.erasure.tombstones import is_buried, stones_of, write_tombstones
 from ledger.errors import LedgerError
 from ledger.identifiers import first_id_at, new_id
+from ledger.imports.identity import line_digest
 from ledger.recording_lock import lock_early
 from ledger.records import CallRecord
 from ledger.tables import erasures, projects, tombstones
@@ -92,14 +93,17 @@ def erase_some(connection: Connection, erasure: Erasure) -> bool:
     held = Held(connection, erasure.subject, found)
     own = _some(held.own, erasure.subject)
     ids = [turn.id for turn in own]
-    counts: dict[str, int] = {"num_shared": cut_repeated(connection, own, held.others)}
-    steps, exports = consequences.steps_of(connection, ids), consequences.exports_of(connection, ids)
-    counts["num_exchanges"] = empty(connection, ids)
+    consequences.hold_exports(connection)
+    cut = cut_repeated(connection, own, held.others)
+    steps = consequences.steps_of(connection, ids + cut)
+    exports = consequences.exports_of(connection, ids + cut)
+    counts = {"num_shared": len(cut), "num_exchanges": empty(connection, ids)}
     counts["num_trajectories"], names = close(
         connection, erasure.subject, held.trajectory_ids, is_all=len(own) == len(held.own)
     )
     counts["num_rewards"] = erase_rewards(connection, ids, held.trajectory_ids)
     digests = {trajectory_digest(from_storable_text(name)) for name in names}
+    digests |= {line_digest(turn.line_sha256) for turn in own if turn.line_sha256}
     write_tombstones(connection, erasure.id, erasure.before_id, digests)
     _report(connection, erasure, counts, steps, exports)
     return True

@@ -5,10 +5,11 @@ A living process empties its own files (ledger.erasure.sweeper); what it has not
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ledger.audit.rejected import rejected_paths
+from ledger.audit.rejected import REJECTED, rejected_paths
 from ledger.codec import UNDECODABLE, call_of, call_pieces, decode_held
 from ledger.durable import sync_path
 from ledger.erasure.frames import IsErased, Segment, calls_in, erase_frames, frames_of, wipe_behind
@@ -19,6 +20,7 @@ from ledger.spool.directory import CORRUPT, SpoolDirectory, orphan_paths
 _BESIDE = ("number", "process", "refused_by")
 _WAIT_SECONDS = 6.0  # for the living ones, which look every two seconds
 _POLL_SECONDS = 0.2
+_ABANDONED_SECONDS = 60.0
 
 
 def erase_files(root: Path, is_erased: IsErased, needles: Sequence[bytes]) -> dict[str, int]:
@@ -59,8 +61,15 @@ def _set_aside(root: Path) -> list[Segment]:
 
 
 def _erase_rejected(root: Path, is_erased: IsErased) -> int:
-    """Each is written aside and renamed; what is no record is left, and told by the audit."""
+    """Each is written aside and renamed; what is no record is left, and told by the audit.
+
+    What a process wrote aside and died over is nobody's: its call lies in its spool.
+    """
     num_erased = 0
+    for aside in (root / REJECTED).glob("*.new"):
+        with suppress(FileNotFoundError):  # its process was only slow
+            if time.time() - aside.stat().st_mtime > _ABANDONED_SECONDS:
+                aside.unlink()
     for path in rejected_paths(root):
         try:
             held = decode_held(path.read_bytes())
@@ -68,7 +77,7 @@ def _erase_rejected(root: Path, is_erased: IsErased) -> int:
             call = derived(call_of(held))
         except (*UNDECODABLE, FileNotFoundError):
             continue
-        if is_erased(call):
+        if not call.is_erased and is_erased(call):
             aside = path.with_suffix(".new")
             aside.write_bytes(b"".join(call_pieces(skeleton_of(call), **beside)))
             sync_path(aside)

@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
 
-from ledger.audit.call_numbers import Spooled
-from ledger.codec import UNDECODABLE, call_of, call_pieces, decode_held
+from ledger.codec import UNDECODABLE, answer_pieces, call_of, call_pieces, decode_held
 from ledger.erasure.skeleton import skeleton_of
 from ledger.records import CallRecord
 from ledger.request_body import derived
@@ -21,6 +21,7 @@ from ledger.spool.directory import SpoolDirectory
 from ledger.spool.frames import END, Frame, Gap, encode_frame, scan, seed_of
 
 IsErased = Callable[[CallRecord], bool]
+Erased = IsErased | set[UUID]  # or their ids, where they are known
 _LOG = structlog.get_logger()
 
 
@@ -56,7 +57,7 @@ def calls_in(segments: Sequence[Segment], is_erased: IsErased) -> set[UUID]:
     found = set()
     for _, frame in frames_of(segments):
         call = call_in(frame) if isinstance(frame, Frame) else None
-        if call is not None and call.request_id and is_erased(call):
+        if call is not None and not call.is_erased and is_erased(call):
             found.add(call.call_id)
     return found
 
@@ -66,20 +67,29 @@ def call_in(frame: Frame) -> CallRecord | None:
     return found and found.record
 
 
-def _read(frame: Frame) -> Spooled | None:
+class _Read(NamedTuple):
+    record: CallRecord
+    number: int | None
+    request_at: tuple[int, int] | None  # of an end that does not hold its request
+
+
+def _read(frame: Frame) -> _Read | None:
     try:
         held = decode_held(frame.payload)
-        if "request_at" in held:
+        request_at = held.get("request_at")
+        if request_at:
             held |= {"messages": None, "request": {}}
-        number = held.get("number")
-        return Spooled(derived(call_of(held)), number)
+        return _Read(derived(call_of(held)), held.get("number"), request_at)
     except UNDECODABLE:
         return None
 
 
-def erase_frames(segments: Sequence[Segment], is_erased: IsErased, needles: Sequence[bytes] = ()) -> int:
-    """Empties the frames of these calls; how many. Damaged bytes that hold a needle are wiped."""
-    calls = calls_in(segments, is_erased)
+def erase_frames(segments: Sequence[Segment], erased: Erased, needles: Sequence[bytes] = ()) -> int:
+    """Empties the frames of these calls; how many. Damaged bytes that hold a needle are wiped.
+
+    Where their ids are known no other frame is decoded.
+    """
+    calls = calls_in(segments, erased) if callable(erased) else erased
     num_erased = 0
     for segment, found in frames_of(segments) if calls or needles else ():
         if isinstance(found, Gap):
@@ -115,10 +125,13 @@ def write_at(path: Path, offset: int, data: bytes, *, is_synced: bool = True) ->
 def _emptied(frame: Frame, number: int) -> bytes | None:
     """The frame with a skeleton in it. What follows the MessagePack is ignored, so it is filled up with zeros."""
     found = _read(frame)
-    if found is None or not found.record.request_id:
+    if found is None or found.record.is_erased:
         return None
     bare = replace(skeleton_of(found.record), request_id="", requested_model="")
-    skeleton = b"".join(call_pieces(bare, number=found.number))
+    if found.request_at and found.number is not None:
+        skeleton = b"".join(answer_pieces(bare, found.request_at, found.number))
+    else:
+        skeleton = b"".join(call_pieces(bare, number=found.number))
     if len(skeleton) > len(frame.payload):
         _LOG.error("frame_not_erased", call_id=str(frame.call_id))
         return None

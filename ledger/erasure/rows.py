@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from ledger.erasure.subject import Subject
+from ledger.imports.identity import CLIENT
 from ledger.tables.exchanges import USERS
 from ledger.vocabulary import ErasureSubject
 
@@ -19,7 +20,8 @@ _HOLD = text("""
 """)
 _USERS = ", ".join(f"{value}" for value in USERS.values())
 _TURNS = text(f"""
-    SELECT id, trajectory_id, parent_exchange_id, array_remove(ARRAY[{_USERS}], NULL) AS users
+    SELECT id, trajectory_id, parent_exchange_id, array_remove(ARRAY[{_USERS}], NULL) AS users,
+        CASE WHEN client_name = '{CLIENT}' THEN encode(request_sha256, 'hex') END AS line_sha256
     FROM exchanges WHERE trajectory_id = ANY (:ids) AND erased_at IS NULL ORDER BY id
 """)  # noqa: S608 - constants
 _EMPTY = text("""

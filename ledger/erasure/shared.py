@@ -26,23 +26,24 @@ _CUT = text("""
 """)
 
 
-def cut_repeated(connection: Connection, erased: Sequence[Any], others: Sequence[Any]) -> int:
-    """How many turns of others repeated something."""
+def cut_repeated(connection: Connection, erased: Sequence[Any], others: Sequence[Any]) -> list[UUID]:
+    """The turns of others that repeated something, or had it in their prompts."""
     first = {turn.trajectory_id: turn.id for turn in reversed(erased)}
     later = [turn.id for turn in others if turn.id > first.get(turn.trajectory_id, turn.id)]
     if not later:
-        return 0
+        return []
     gone = {turn.id for turn in erased}
     said, holed = _said(connection, gone), set(gone)  # a hole in a prompt is one in its children's, too
-    num_cut = 0
+    cut: list[UUID] = []
     for row in connection.execute(_HELD, {"ids": later}).all():
         rest = _rest(row, said, gone)
         is_holed = row.parent_exchange_id in holed
         if is_holed or rest != row.messages:
             holed.add(row.id)
             values = {"id": row.id, "messages": to_json(rest), "is_prompt_kept": is_holed}
-            num_cut += connection.execute(_CUT, values).rowcount
-    return num_cut
+            connection.execute(_CUT, values)
+            cut.append(row.id)
+    return cut
 
 
 def _said(connection: Connection, ids: set[UUID]) -> set[str]:

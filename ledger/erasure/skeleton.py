@@ -28,6 +28,7 @@ def skeleton_of(call: CallRecord) -> CallRecord:
         prompt_ids=None,
         choices=[_choice(choice) for choice in call.choices],
         untrainable_reason=call.untrainable_reason or Reason.ERASED,
+        is_erased=True,
     )
 
 

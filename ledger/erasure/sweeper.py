@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection, text
 
-from ledger.erasure.frames import IsErased
+from ledger.erasure.frames import Erased
 from ledger.erasure.subject import digests_of
 from ledger.erasure.tombstones import Stones, is_buried, stones_of
 from ledger.errors import SpoolError
@@ -39,17 +39,11 @@ class Sweeper:
         self._late: set[UUID] = set()
 
     def add(self, call_ids: Sequence[UUID]) -> None:
-        """Calls that were erased as they were recorded: their frames are full."""
+        """Calls that were erased as they were recorded, and are committed: their frames are full."""
         self._late.update(call_ids)
 
-    def sweep_late(self) -> None:
-        """Once they are committed."""
-        if self._late:
-            self._sweep(lambda call: call.call_id in self._late, is_first=False)
-            self._late.clear()
-
     def look(self) -> None:
-        """Are there new tombstones? Those from before this process concern no call of its spool but late ones."""
+        """Are there new tombstones, or late calls? Those from before this process concern no call of its spool but late ones."""
         if time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + _EVERY_SECONDS
@@ -59,6 +53,9 @@ class Sweeper:
             _LOG.warning("sweep_failed", error=type(error).__name__)
 
     def _look(self) -> None:
+        if self._late:
+            self._sweep(self._late)
+            self._late.clear()
         if self._since is None:
             self._since = self._session.ask(lambda connection: connection.scalar(_NOW))
         seen, since = self._seen, self._since
@@ -78,6 +75,6 @@ class Sweeper:
         self._since = max((row.created_at for row in rows), default=self._since)
         return stones_of((row.name, row.subject_sha256, row.before_id) for row in new)
 
-    def _sweep(self, is_erased: IsErased, *, is_first: bool = True) -> None:
-        num_frames = self._spool.erase(is_erased, is_first=is_first)
+    def _sweep(self, is_erased: Erased) -> None:
+        num_frames = self._spool.erase(is_erased)
         _LOG.info("spool_swept", num_frames=num_frames)

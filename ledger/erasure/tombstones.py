@@ -13,7 +13,8 @@ from sqlalchemy import Connection, text
 from ledger.direct import Question
 from ledger.drafts import Draft
 from ledger.erasure.skeleton import erased_draft
-from ledger.erasure.subject import digests_of
+from ledger.erasure.subject import digests_of, trajectory_digest
+from ledger.text import from_storable_text
 
 _ANY = text("SELECT FROM tombstones WHERE project_id = ANY (CAST(:project_ids AS uuid[])) LIMIT 1")
 _FOUND = text("""
@@ -25,7 +26,8 @@ _WRITE = text("""
     INSERT INTO tombstones (project_id, subject_sha256, erasure_id, before_id)
     SELECT e.project_id, digest, e.id, CAST(:before_id AS uuid)
     FROM erasures AS e, unnest(CAST(:digests AS bytea[])) AS digest WHERE e.id = :erasure_id
-    ON CONFLICT DO NOTHING
+    ON CONFLICT (project_id, subject_sha256, erasure_id) DO UPDATE
+        SET before_id = excluded.before_id, created_at = now() WHERE tombstones.before_id < excluded.before_id
 """)
 
 Stones = Mapping[
@@ -40,7 +42,11 @@ def has_tombstones(drafts: Sequence[Draft]) -> Question:
 
 def buried(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
     """The same drafts; those of calls whose user or trajectory was erased, as skeletons."""
-    digests = {draft.call.call_id: (draft.project_id, digests_of(draft.call)) for draft in drafts}
+    digests: dict[UUID, tuple[UUID, set[bytes]]] = {}
+    for draft in drafts:
+        _, found = digests.setdefault(draft.call.call_id, (draft.project_id, digests_of(draft.call)))
+        if draft.name:  # what is imported has its name from the file, not from the call
+            found.add(trajectory_digest(from_storable_text(draft.name)))
     stones = _read(connection, digests.values())
     gone = {id_ for id_, (project_id, found) in digests.items() if is_buried(id_, project_id, found, stones)}
     return [erased_draft(draft) if draft.call.call_id in gone else draft for draft in drafts]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ledger.imports.identity import content_id
+from ledger.imports.identity import CLIENT, content_id
 from ledger.imports.lines import BadLineError
 from ledger.imports.messages import answer_of, has_no_question, messages_of
 from ledger.imports.moments import moment_of
@@ -20,7 +20,6 @@ from ledger.records import Attribution, CallRecord, ChoiceRecord
 from ledger.vocabulary import ExchangeStatus, IdentifiedBy, Reason
 
 ENDPOINT = "/v1/chat/completions"
-CLIENT = "slipstream import"
 _REQUESTS = ("request", "input", "body")
 _RESPONSES = ("response", "output", "completion")
 _OF_REQUEST = {
@@ -88,6 +87,14 @@ def _call(line: Mapping[str, Any], policy: Policy, now: datetime) -> CallRecord:
         choices=choices,
         untrainable_reason=Reason.EXTERNAL_MODEL,
     )
+
+
+def dated(line: Mapping[str, Any], now: datetime) -> datetime | None:
+    """When it was answered, as far as the line tells."""
+    try:
+        return moment_of(line, _response_of(line) or {}, now)
+    except (AttributeError, TypeError, ValueError, OverflowError, OSError):
+        return None
 
 
 def _request_of(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,10 +16,11 @@ from ledger.bulk import insert_rows
 from ledger.drafts import Draft, drafts_of
 from ledger.errors import LedgerError
 from ledger.exports.whole import in_chunks
-from ledger.imports.chat_logs import CLIENT, call_of
+from ledger.imports.chat_logs import call_of
 from ledger.imports.exported import Row, Target, draft_of, events_of, id_of, is_exported
-from ledger.imports.identity import copied_id
+from ledger.imports.identity import CLIENT, copied_id, line_digest
 from ledger.imports.lines import BadLineError, Line
+from ledger.imports.months import Months
 from ledger.imports.report import Report
 from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.recording import record_drafts
@@ -33,6 +34,9 @@ _VERSIONS = text("SELECT version, adapter_sha256 FROM policy_versions WHERE poli
 _KNOWN = text("""
     SELECT policy_id FROM exchanges
     WHERE request_sha256 = ANY (CAST(:digests AS bytea[])) AND project_id = :project_id AND version IS NULL
+""")
+_ERASED = text("""
+    SELECT EXISTS (SELECT FROM tombstones WHERE project_id = :project_id AND subject_sha256 = :digest)
 """)
 _PLACED = text("""
     SELECT id, trajectory_id, project_id, policy_id, erased_at IS NOT NULL AS is_erased FROM exchanges WHERE id = ANY (:ids)
@@ -52,8 +56,11 @@ class Importer:
 
     def run(self, lines: Iterable[Line], progress: Callable[[], None]) -> Report:
         """Raises LedgerError where nothing can be imported at all."""
+        months = Months(self.engine, self._now)
         for chunk in in_chunks(iter(lines), _LINES):
             self.report.num_lines += len(chunk)
+            if not self.is_dry_run:
+                months.prepare(chunk)
             self._import(chunk)
             progress()
         return self.report
@@ -133,12 +140,15 @@ class _Chunk:
             return [draft_of(row, target)], events_of(row, target)
         policy = self._policy_of_logs()
         call = call_of(row, policy, self._importer.now)
-        known = self._connection.scalars(
-            _KNOWN, {"digests": [bytes.fromhex(call.request_sha256 or "")], "project_id": policy.project_id}
-        ).first()
-        if known:
+        sha256 = call.request_sha256 or ""
+        of_project = {"project_id": policy.project_id}
+        if known := self._connection.scalar(_KNOWN, {"digests": [bytes.fromhex(sha256)], **of_project}):
             name = "num_existing" if known == policy.id else "num_other_policy"
             setattr(self._report, name, getattr(self._report, name) + len(call.choices))
+            return [], []
+        if self._connection.scalar(_ERASED, {"digest": line_digest(sha256), **of_project}):
+            self._report.num_existing += len(call.choices)
+            self._report.num_erased += len(call.choices)
             return [], []
         return drafts_of([call], [policy]), []
 

@@ -7,6 +7,7 @@ the same time (so in the same partition) and with the same choice.
 import hashlib
 from uuid import UUID
 
+CLIENT = "slipstream import"  # of imported chat logs
 _TIME_BITS = 80
 _CHOICE_BITS = 16
 _VERSION = 7 << 76
@@ -20,6 +21,11 @@ def copied_id(id_: UUID, project: str) -> UUID:
     digest = hashlib.sha256(project.encode()).digest()
     mark = int.from_bytes(digest[:4], "big") % _MARKS + 1  # never 0: a copy is never what it is copied from
     return UUID(int=id_.int ^ (mark << _CHOICE_BITS))
+
+
+def line_digest(sha256: str) -> bytes:
+    """Of a line that was erased, as tombstones hold it. `sha256`: hex, of its content."""
+    return hashlib.sha256(f"line\0{sha256}".encode()).digest()
 
 
 def content_id(digest: bytes, milliseconds: int) -> UUID:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ledger.audit.call_numbers import CallNumbers, Spooled
 from ledger.codec import UNENCODABLE, call_pieces
-from ledger.erasure.frames import IsErased, erase_frames, segments_of
+from ledger.erasure.frames import Erased, erase_frames, segments_of
 from ledger.records import CallRecord
 from ledger.request_body import derived
 from ledger.spool.batch import Batch, accepted_of, read_files
@@ -215,12 +215,12 @@ class Spool:
             self._running.forget(number)
             del self._ends[number]
 
-    def erase(self, is_erased: IsErased, *, is_first: bool = True) -> int:
-        """Empty the frames of these calls; at first also what was in these files before. By the thread that reads batches."""
+    def erase(self, calls: Erased) -> int:
+        """Empty their frames; unless their ids are known, what these files held before, too. By the thread that reads batches."""
         with self._mutex, translated(self.path):
             ends = {**self._ends, self._writer.number: self._writer.end}
-            segments = segments_of(self._directory, ends, is_wiped=is_first)
-        return erase_frames(segments, is_erased)
+            segments = segments_of(self._directory, ends, is_wiped=callable(calls))
+        return erase_frames(segments, calls)
 
     def close(self) -> None:
         """Leave nothing behind if all is committed; otherwise leave it to be adopted."""

@@ -65,6 +65,7 @@ tombstones = Table(
     created_at(),
     PrimaryKeyConstraint("project_id", "subject_sha256", "erasure_id"),
     Index("ix_tombstones_erasure_id", "erasure_id"),
+    Index("ix_tombstones_created_at", "created_at"),  # every writer asks for new ones every two seconds
     comment="What a recorder asks before it writes: calls that were on their way when their user was erased.",
 )
 

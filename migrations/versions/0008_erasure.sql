@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS tombstones (
 );
 
 CREATE INDEX IF NOT EXISTS ix_tombstones_erasure_id ON tombstones (erasure_id);
+CREATE INDEX IF NOT EXISTS ix_tombstones_created_at ON tombstones (created_at);
 COMMENT ON TABLE tombstones IS 'What a recorder asks before it writes: calls that were on their way when their user was erased.';
 COMMENT ON COLUMN tombstones.project_id IS 'The tenant.';
 COMMENT ON COLUMN tombstones.subject_sha256 IS 'Digest of a user''s name, or of a name of a trajectory.';

@@ -97,11 +97,11 @@ class Replicas:
         async with replica.checking:
             if replica.num_checks >= number:
                 return
-            replica.num_checks = number
+            before, replica.num_checks = replica.num_checks, number
             try:
                 await self.check(replica)
             except BaseException:
-                replica.num_checks -= 1  # its caller is gone: the next in line asks
+                replica.num_checks = before  # its caller is gone: the next in line asks
                 raise
 
     async def load(self, replica: Replica, target: Target) -> Loading:

@@ -27,7 +27,7 @@ def reward(
         float | None, typer.Argument(help="The reward. Write `-- ID -0.5` for a negative one.")
     ] = None,
     *,
-    metric: Annotated[str, typer.Option(help="What is judged.")] = "reward",
+    metric: Annotated[str | None, typer.Option(help="What is judged.", show_default="reward")] = None,
     comment: Annotated[str | None, typer.Option(help="Why.")] = None,
     choice: Annotated[int | None, typer.Option(help="Which choice of a call with several.")] = None,
     from_sql: Annotated[
@@ -37,7 +37,7 @@ def reward(
     database: Annotated[
         str | None,
         typer.Option(
-            envvar="SLIPSTREAM_REWARDS_DATABASE_URL", help="Where --from-sql reads; without it, the ledger."
+            help="Where --from-sql reads, else SLIPSTREAM_REWARDS_DATABASE_URL; without either, the ledger."
         ),
     ] = None,
     source: Annotated[str | None, typer.Option(help="Who judges: `cli`, or with --from-sql `sql`.")] = None,
@@ -45,22 +45,25 @@ def reward(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Judge a trajectory, or with --from-sql all that a query returns (docs/sql.md)."""
+    of_one = {"metric": metric, "comment": comment, "choice": choice}
     if from_sql is not None:
         if target is not None:
             raise UsageError("Say either what is judged or --from-sql, not both.")
+        _refuse(of_one, "is a column of the query's rows where there is --from-sql")
         reward_from_sql(from_sql, database, source or "sql", is_dry=dry_run, as_json=as_json)
         return
     if target is None or value is None:
         raise UsageError("Say what is judged and the reward: slipstream reward ID 0.7. Or --from-sql FILE.")
-    body = {
-        "reward": value,
-        "metric": metric,
-        "comment": comment,
-        "choice": choice,
-        "source": source or "cli",
-    }
-    answer = _post_one(target, body)
+    _refuse({"database": database, "dry-run": dry_run or None}, "goes with --from-sql")
+    answer = _post_one(target, {"reward": value, **of_one, "source": source or "cli"})
     typer.echo(json.dumps(answer) if as_json else _SAID[answer["status"]].format(value=value, target=target))
+
+
+def _refuse(options: dict[str, Any], why: str) -> None:
+    """What would be passed over in silence. Raises UsageError."""
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(f"--{name} {why}.")
 
 
 def _post_one(target: str, body: dict[str, Any]) -> dict[str, Any]:

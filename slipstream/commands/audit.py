@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slipstream.commands.look import JsonOption, show_table
+from slipstream.commands.look import JsonOption, ledger_engine, show_table
+from slipstream.errors import UsageError
 from slipstream.running import find_running
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ _COUNTS = (
     "accepted", "spooled", "committed", "interrupted", "running", "waiting", "rejected", "elsewhere",
     "unwritten", "uncaptured", "lost",
 )  # fmt: skip
-_SPOOL = ".slipstream/spool"  # as the proxy's settings have it
 
 
 def audit(
@@ -33,19 +33,13 @@ def audit(
 ) -> None:
     """Compare accepted, spooled, committed and lost calls. Ends with 1 on any loss or gap."""
     from ledger.audit.evidence import audit as audit_ledger
-    from ledger.database import check_database, sync_engine, translated_errors
 
-    running = find_running()
-    root = spool or Path(running.variables.get("SLIPSTREAM_SPOOL") or _SPOOL)
-    engine = sync_engine(running.require("DATABASE_URL"), pool_size=1)
-    try:
-        with translated_errors():
-            with engine.connect() as connection:
-                check_database(connection)
-            replayed = _replay(engine, root) if replay_rejected else None
-            found = audit_ledger(engine, root, hours)
-    finally:
-        engine.dispose()
+    if spool and not spool.is_dir():
+        raise UsageError(f"{spool} is no directory: say the proxies' SLIPSTREAM_SPOOL.")
+    root = spool or find_running().spool
+    with ledger_engine() as engine:
+        replayed = _replay(engine, root) if replay_rejected else None
+        found = audit_ledger(engine, root, hours)
     told = summary(found, hours) | ({} if replayed is None else {"replayed": replayed})
     typer.echo(json.dumps(told)) if as_json else show(told)
     if not found.is_whole:

@@ -3,13 +3,12 @@
 import getpass
 import json
 import socket
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ledger.vocabulary import DEFAULT_PROJECT, ErasureSubject
-from slipstream.commands.look import JsonOption
+from slipstream.commands.look import JsonOption, ledger_engine
 from slipstream.errors import UsageError
 from slipstream.running import find_running
 
@@ -21,7 +20,6 @@ def erase(
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Erase the payloads of a user or a trajectory. It cannot be undone; asked again, it goes on or changes nothing."""
-    from ledger.database import check_database, sync_engine, translated_errors
     from ledger.erasure.erase import erase_all
     from ledger.erasure.subject import Subject
 
@@ -32,16 +30,9 @@ def erase(
         if not user
         else Subject(ErasureSubject.USER, user)
     )
-    running = find_running()
-    spool = running.variables.get("SLIPSTREAM_SPOOL")
-    engine = sync_engine(running.require("DATABASE_URL"), pool_size=1)
-    try:
-        with translated_errors():
-            with engine.connect() as connection:
-                check_database(connection)
-            report = erase_all(engine, project, subject, operator(), Path(spool) if spool else None)
-    finally:
-        engine.dispose()
+    spool = find_running().spool
+    with ledger_engine() as engine:
+        report = erase_all(engine, project, subject, operator(), spool if spool.is_dir() else None)
     typer.echo(json.dumps(report) if as_json else told(report))
 
 
@@ -68,7 +59,10 @@ def told(report: dict[str, Any]) -> str:
     ]
     spool = report["spool"]
     if spool is None:
-        lines.append("SLIPSTREAM_SPOOL is not known here: the proxies empty their own spools within seconds.")
+        lines.append(
+            "No spool lies here (SLIPSTREAM_SPOOL): proxies empty their own within seconds. Repeat this where the "
+            "rejected/ and corrupt/ of a spool lie."
+        )
     elif spool["num_waiting"]:
         lines.append(f"{spool['num_waiting']} calls still lie in a spool: repeat this in a minute.")
     return "\n".join(lines)

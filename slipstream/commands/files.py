@@ -4,29 +4,30 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from sqlalchemy import Engine
 
+from ledger.exports.export import FORMATS, STANDARD_OUTPUT
+from ledger.exports.export import export as write
 from ledger.exports.filters import Filters, check_filters, groups_named
 from ledger.imports.batches import joined, requests_of
 from ledger.imports.file import Importer
 from ledger.imports.lines import json_lines, parquet_lines
 from ledger.imports.report import Report
 from slipstream.commands.erase import operator
-from slipstream.commands.look import JsonOption
+from slipstream.commands.look import JsonOption, ledger_engine
 from slipstream.errors import SlipstreamError, UsageError
-from slipstream.running import find_running
 
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="parquet or jsonl; else by the file's ending.")
 ]
 _MOST_TOLD = 20  # bad lines; all are counted, and stand in --json
+_OWN = "the rows' own; of chat logs: default"
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60}
 
 
@@ -45,9 +46,6 @@ def export(
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Write exchanges, whole, with their rewards and what they taught. The file gets its name once it is whole."""
-    from ledger.exports.export import STANDARD_OUTPUT
-    from ledger.exports.export import export as write
-
     if path != STANDARD_OUTPUT and Path(path).exists() and not is_forced:
         raise UsageError(f"{path} exists: say --force to replace it, or another name.")
     with ledger_engine() as engine:
@@ -76,13 +74,15 @@ def import_(
     path: Annotated[str, typer.Argument(help="A file of `slipstream export`, or a chat log as JSON lines; - is the standard input.")],
     *,
     format_: FormatOption = None,
-    project: Annotated[str | None, typer.Option(help="Into this project. [default: the rows' own; of chat logs: the project `default`]")] = None,
-    policy: Annotated[str | None, typer.Option(help="Into this policy. [default: the rows' own; of chat logs: the policy `default`]")] = None,
+    project: Annotated[str | None, typer.Option(help="Into this project.", show_default=_OWN)] = None,
+    policy: Annotated[str | None, typer.Option(help="Into this policy.", show_default=_OWN)] = None,
     requests: Annotated[Path | None, typer.Option(help="A batch's input file, whose questions the answers get, by custom_id.")] = None,
     is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come of it, and change nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Take exported exchanges, or OpenAI-style chat logs as teacher data, into the ledger. What exists stays."""
+    if format_ not in (None, *FORMATS):
+        raise UsageError(f"{format_!r} is no known format: say --format {' or '.join(FORMATS)}.")
     with (
         ledger_engine() as engine,
         told_errors(path),
@@ -138,21 +138,6 @@ def _without_question(number: int) -> list[str]:
 
 
 @contextmanager
-def ledger_engine() -> Iterator[Engine]:
-    """An engine whose schema was checked."""
-    from ledger.database import check_database, sync_engine, translated_errors
-
-    engine = sync_engine(find_running().require("DATABASE_URL"), pool_size=1)
-    try:
-        with translated_errors():
-            with engine.connect() as connection:
-                check_database(connection)
-            yield engine
-    finally:
-        engine.dispose()
-
-
-@contextmanager
 def opened(path: str) -> Iterator[Any]:
     if path == "-":
         yield sys.stdin.buffer
@@ -180,11 +165,11 @@ def _moment(text: str | None) -> datetime | None:
     """A date is its midnight in UTC. Raises UsageError."""
     if text is None:
         return None
-    if text[:-1].isdecimal() and text[-1] in _UNITS:
-        return datetime.fromtimestamp(datetime.now(UTC).timestamp() - int(text[:-1]) * _UNITS[text[-1]], UTC)
     try:
+        if text[:-1].isdecimal() and text[-1] in _UNITS:
+            return datetime.now(UTC) - timedelta(seconds=int(text[:-1]) * _UNITS[text[-1]])
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{text!r} is no time: say 2026-11-30, 2026-11-30T12:00:00Z, 7d, 12h or 30m."
         ) from error

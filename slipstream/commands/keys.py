@@ -14,7 +14,7 @@ keys = typer.Typer(no_args_is_help=True, help="Make, list and revoke the keys of
 
 @keys.command()
 def create(
-    scope: Annotated[list[Scope] | None, typer.Option(help="What it may do; repeat it. [default: infer, reward]")] = None,
+    scope: Annotated[list[Scope] | None, typer.Option(help="What it may do; repeat it.", show_default="infer, reward")] = None,
     project: Annotated[str, typer.Option(help="Whose key it is; a new project is made.")] = DEFAULT_PROJECT,
     name: Annotated[str | None, typer.Option(help="What you call it.")] = None,
     as_json: JsonOption = False,

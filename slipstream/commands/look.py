@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine, text
 
 from slipstream.catalogue import all_settings, masked, origin_of
 from slipstream.errors import UsageError
@@ -38,17 +38,25 @@ VERSIONS = """
 
 
 @contextmanager
-def ledger_connection() -> Iterator[Connection]:
-    """A connection to the ledger whose schema was checked."""
+def ledger_engine() -> Iterator[Engine]:
+    """An engine of one connection for the ledger, whose schema was checked."""
     from ledger.database import check_database, sync_engine, translated_errors
 
     engine = sync_engine(find_running().require("DATABASE_URL"), pool_size=1)
     try:
-        with translated_errors(), engine.connect() as connection:
-            check_database(connection)
-            yield connection
+        with translated_errors():
+            with engine.connect() as connection:
+                check_database(connection)
+            yield engine
     finally:
         engine.dispose()
+
+
+@contextmanager
+def ledger_connection() -> Iterator[Connection]:
+    """A connection to the ledger whose schema was checked."""
+    with ledger_engine() as engine, engine.connect() as connection:
+        yield connection
 
 
 def status(as_json: JsonOption = False) -> None:

@@ -1,6 +1,7 @@
 """`slipstream retention`: how long rows are kept, what a run would remove, and a run."""
 
 import json
+import re
 from dataclasses import asdict
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from slipstream.commands.look import JsonOption, ledger_connection, show_table
 
 retention = typer.Typer(no_args_is_help=True, help="How long rows are kept: see, say, and carry out.")
 FOR_EVER = "forever"
+_MOST_DAYS = 36_500  # a month's end and 100 years is still a date
 
 
 @retention.command()
@@ -34,17 +36,25 @@ def show(as_json: JsonOption = False) -> None:
 def set_(
     days: Annotated[str, typer.Argument(help=f"Days after a month's end, or `{FOR_EVER}` (for a policy: as its project).")],
     project: Annotated[str, typer.Option(help="Whose rows.")] = DEFAULT_PROJECT,
-    policy: Annotated[str | None, typer.Option(help="One policy of the project. [default: all that say nothing else]")] = None,
+    policy: Annotated[str | None, typer.Option(help="One policy of the project.", show_default="all that say nothing else")] = None,
 ) -> None:  # fmt: skip
     """Say how long rows are kept. Nothing is removed until the next run."""
     from ledger.retention import set_retention
     from slipstream.errors import UsageError
 
-    if days != FOR_EVER and not days.isdecimal():
-        raise UsageError(f"{days!r} is no number of days: say 1 or more, or {FOR_EVER}.")
+    if days != FOR_EVER and not (re.fullmatch("[0-9]+", days) and int(days) <= _MOST_DAYS):
+        raise UsageError(f"{days!r} is no number of days: say 1 to {_MOST_DAYS}, or {FOR_EVER}.")
+    number = None if days == FOR_EVER else int(days)
     with ledger_connection() as connection:
-        set_retention(connection, project, policy, None if days == FOR_EVER else int(days))
+        set_retention(connection, project, policy, number)
         connection.commit()
+    whose = f"policy {policy} of project {project}" if policy else f"project {project}"
+    if number is None and policy:
+        typer.echo(f"{whose}: as its project says.")
+    else:
+        typer.echo(
+            f"{whose}: months of rows are kept {f'for {days} days after their end' if number else 'for ever'}."
+        )
 
 
 @retention.command()
@@ -58,18 +68,17 @@ def apply(
     from ledger.upkeep import Postponed, apply_retention, plan_retention
 
     with ledger_connection() as connection:
-        connection.rollback()  # what looked at the schema
         postponed: list[Postponed] = []
         if dry_run:
             removed = plan_retention(connection)
         else:
             ensure_partitions(connection)  # what waits in DEFAULT gets its month
             removed, postponed = apply_retention(connection, seconds=seconds)
+    for left in postponed:
+        typer.echo(f"{left.month:%Y-%m} is left to the next run: {left.reason}.", err=True)
     if as_json:
         typer.echo(json.dumps([asdict(one) | {"month": f"{one.month:%Y-%m}"} for one in removed]))
         return
-    for left in postponed:
-        typer.echo(f"{left.month:%Y-%m} is left to the next run: {left.reason}.", err=True)
     how = {True: "whole month", False: "rows"}
     table = [[f"{one.month:%Y-%m}", one.table, f"{one.num_rows:,}", how[one.is_dropped]] for one in removed]
     show_table(["month", "table", "would go" if dry_run else "went", "as"], table)

@@ -16,6 +16,7 @@ from slipstream.errors import UsageError
 from slipstream.reward_posting import Outcome, post_all, poster
 from slipstream.reward_query import Item, items, running_query
 from slipstream.running import find_running
+from slipstream.settings import StackSettings
 
 _SHOWN = 5  # items of a dry run
 
@@ -26,13 +27,18 @@ def reward_from_sql(file: str, database: str | None, source: str, *, is_dry: boo
     query = _read(file)
     post = _shown if is_dry else poster(running.url, os.environ.get("OPENAI_API_KEY"))
     with (
-        running_query(database or running.require("DATABASE_URL"), query) as rows,
+        running_query(database or _own_database() or running.require("DATABASE_URL"), query) as rows,
         _progress(as_json) as tell,
     ):
         outcome = post_all(items(rows, source), post, tell)
     _report(outcome, as_json=as_json, is_dry=is_dry)
     if outcome.counts["refused"]:
         raise typer.Exit(1)
+
+
+def _own_database() -> str | None:
+    url = StackSettings().rewards_database_url
+    return url.get_secret_value() if url else None
 
 
 def _read(file: str) -> str:

@@ -13,7 +13,7 @@ from slipstream.local.recovery import recover, wait_free
 from slipstream.local.stack import run_stack
 from slipstream.settings import StackSettings
 
-HomeOption = Annotated[Path | None, typer.Option(help="Where the state is kept. [default: .slipstream]")]
+HomeOption = Annotated[Path | None, typer.Option(help="Where the state is kept.", show_default=".slipstream")]
 STOP_SECONDS = 90
 
 
@@ -25,7 +25,7 @@ def choose_home(home: HomeOption = None) -> None:
 
 def up(
     model: Annotated[str | None, typer.Option(help="A model directory, or a name on a hub.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port of the proxy. [default: 4000]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port of the proxy.", show_default="4000")] = None,
     home: HomeOption = None,
 ) -> None:
     """Start the embedded stack and keep it running until Ctrl-C."""

@@ -1,7 +1,6 @@
 """The checks in the order in which things depend on each other."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from slipstream.doctor.finding import Finding
 from slipstream.doctor.machine import check_disk, check_packages, check_python, check_spool
@@ -15,7 +14,7 @@ def run_checks(*, is_logprobs_wanted: bool) -> Iterator[Finding]:
     yield check_python()
     yield check_packages()
     yield check_disk(running, settings)
-    yield check_spool(Path(running.variables.get("SLIPSTREAM_SPOOL", running.home / "spool")))
+    yield check_spool(running.spool)
     yield check_ledger(running)
     yield check_broker(running)
     yield from check_upstreams(running)

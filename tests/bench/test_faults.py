@@ -2,17 +2,20 @@
 
 import asyncio
 import errno
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bench.faults.__main__ import is_whole
 from bench.faults.audit import Audited
 from bench.faults.count import Count, Row, count
 from bench.faults.disk import FileSizeLimit, Tmpfs, small_disk
 from bench.faults.fate import Fate, Sent
 from bench.faults.load import Load, Plan
 from bench.faults.result import Result, figures_of
+from bench.faults.rounds import faults_of
 from bench.faults.servers import mock as mock_server
 from bench.faults.servers import running
 from slipstream.local.ports import free_ports
@@ -87,6 +90,34 @@ def test_a_round_is_missed_by_the_count_or_by_the_audit() -> None:
         1,
         1,
     )
+
+
+@pytest.mark.parametrize("fate", [Fate.UNANSWERED, Fate.CUT, Fate.REFUSED])
+def test_where_no_proxy_was_killed_every_call_is_served(fate: Fate) -> None:
+    """I8: nothing is lost by proxies that answer nobody while Postgres is away, and yet it is a miss."""
+    served, unserved = SENT[0], replace(SENT[0], fate=fate)
+    assert list(faults_of([served], 0, [], is_disk_full=False)) == []
+    assert f"1 calls were {fate}" in next(faults_of([served, unserved], 0, [], is_disk_full=False))
+    assert list(faults_of([served, unserved], 0, [served.port], is_disk_full=False)) == []
+
+
+def test_a_full_disk_is_noticed_and_what_it_left_uncaptured_is_known_to_the_audit() -> None:
+    refused, uncaptured = replace(SENT[0], fate=Fate.REFUSED), replace(SENT[0], is_captured=False)
+    assert list(faults_of([refused], 0, [], is_disk_full=True)) == []
+    assert list(faults_of([uncaptured], 1, [], is_disk_full=True)) == []
+    assert list(faults_of([uncaptured], 0, [], is_disk_full=True)) == [
+        "1 calls were uncaptured, the audit knows of 0"
+    ]
+    assert list(faults_of([SENT[0]], 0, [], is_disk_full=True)) == ["the disk was never full"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_all"),
+    [({}, True), ({"rounds": 2}, False), ({"away_seconds": 10.0}, False), ({"only": ["disk"]}, False)],
+)
+def test_a_run_that_leaves_something_out_is_no_result(changes: dict[str, object], is_all: bool) -> None:
+    options = {"rounds": 20, "away_seconds": 180.0, "only": None, **changes}
+    assert is_whole(Namespace(**options)) is is_all
 
 
 def driven(*ports: int) -> list[Sent]:

@@ -2,14 +2,17 @@
 
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, text
 
+from bench.ledger import questions
 from bench.ledger.calls import calls, raw_json
 from bench.ledger.report import verdicts
 from bench.ledger.traffic import Traffic
 from bench.ledger.world import Plan, Reward, Trajectory
+from ledger.database import database_address
 from ledger.recording import record_calls
 from ledger.request_body import derived
 from tests.ledger.calls import a_policy
@@ -55,6 +58,17 @@ def test_the_calls_are_trainable_rows_of_nine_kilobytes(connection: Connection) 
     size = text("SELECT avg(length(CAST(e AS text))) FROM (SELECT * FROM exchanges) AS e")
     assert 9_000 <= (connection.scalar(size) or 0) <= 10_500
     assert 9_000 <= len(raw_json(made[0])) <= 12_500
+
+
+def plain(url: str) -> str:
+    """As psycopg and psql take it."""
+    return database_address(url).set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def test_a_question_that_fails_says_what_psql_said(database_url: str, tmp_path: Path) -> None:
+    (tmp_path / "wrong.sql").write_text("SELECT nothing")
+    with pytest.raises(questions.QuestionFailedError, match=r'wrong\.sql.*column "nothing" does not exist'):
+        questions._ask(plain(database_url), tmp_path / "wrong.sql")
 
 
 @pytest.mark.parametrize(("measured", "is_met"), [(1_499.0, False), (1_500.0, True)])

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 
 from bench.ledger.loading import load
 from bench.ledger.traffic import Traffic
 from bench.ledger.world import Plan, Task
-from ledger.database import database_address
+from ledger.database import database_address, sync_engine
 from ledger.partitions import ensure_partitions, month_start
 from ledger.policies import ensure_policy
+from ledger.spool.spool import MEMORY_BYTES
 from tests.conftest import drop_database, new_database
 from tests.ledger.retained import NOW
 
@@ -42,4 +43,21 @@ def world(administrator: Connection, template_url: str) -> Iterator[LoadedWorld]
     url = new_database(administrator, str(database_address(template_url).database))
     traffic = Traffic(PLAN)
     yield LoadedWorld(url, PLAN, traffic, load(url, PLAN, traffic))
+    drop_database(administrator, url)
+
+
+@pytest.fixture(params=[0, MEMORY_BYTES], ids=["files", "memory"])
+def memory_bytes(request: pytest.FixtureRequest) -> int:
+    """Where finished calls are read from: the files, or memory while they are few."""
+    value: int = request.param
+    return value
+
+
+@pytest.fixture
+def elsewhere(administrator: Connection, template_url: str) -> Iterator[Engine]:
+    """Another database."""
+    url = new_database(administrator, str(database_address(template_url).database))
+    engine = sync_engine(url)
+    yield engine
+    engine.dispose()
     drop_database(administrator, url)

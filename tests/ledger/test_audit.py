@@ -27,7 +27,7 @@ from ledger.retention import set_retention
 from ledger.spool.spool import Spool, adopt_orphans
 from ledger.upkeep import apply_retention
 from tests.ledger.calls import a_call, a_choice, a_policy
-from tests.ledger.test_spool import segments
+from tests.ledger.spools import segments
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 KEY = ("1-a", 7)
@@ -235,6 +235,15 @@ def test_what_is_refused_again_stays_and_stops_no_other(capture: Capture) -> Non
     assert results == {"committed": 1, "refused": 2}
     assert len(rejected_paths(capture.root)) == 2
     assert capture.audit().num_rejected == 2
+
+
+def test_a_rejected_file_that_another_process_commits_meanwhile_stops_no_start(capture: Capture) -> None:
+    """It is listed, and gone when it is looked at: a name without a file stands for it."""
+    kept = set_aside(capture.root, "1-a", Spooled(a_call(), 1), ValueError())
+    gone = kept.with_name("gone.call")
+    gone.symlink_to("nowhere")
+    assert rejected_paths(capture.root) == [gone, kept]
+    assert replay([gone], capture.root, capture.session) == {}
 
 
 def test_without_postgres_no_rejected_file_is_touched(capture: Capture, tmp_path: Path) -> None:

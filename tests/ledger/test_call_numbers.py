@@ -13,7 +13,7 @@ from ledger.records import CallRecord
 from ledger.spool.frames import FINISHED, scan, seed_of
 from ledger.spool.spool import Spool, adopt_orphans
 from tests.ledger.calls import a_call, a_choice, created_at, later
-from tests.ledger.test_spool import limited_file_size, segments
+from tests.ledger.spools import limited_file_size, segments
 
 
 def read(spool: Spool) -> list[Spooled]:

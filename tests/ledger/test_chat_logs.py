@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine
 
+from ledger.erasure.subject import Subject
 from ledger.errors import LedgerError
 from ledger.imports.chat_logs import call_of
 from ledger.imports.file import Importer
 from ledger.imports.lines import BadLineError, Line
 from ledger.imports.report import Report
 from ledger.rewards import RewardPost, post_reward
+from ledger.vocabulary import ErasureSubject
 from tests.ledger.calls import a_policy, rows
+from tests.ledger.test_erasure import erase
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 ASKED = {"role": "user", "content": "2 + 2?"}
@@ -181,6 +184,21 @@ def test_teacher_data_is_judged_like_any_call(engine: Engine) -> None:
     with engine.begin() as connection:
         [(id_,)] = rows(connection, "SELECT id FROM exchanges")
         assert post_reward(connection, "default", RewardPost(str(id_), value=1.0)).status == "recorded"
+
+
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+def test_a_line_that_was_erased_does_not_come_back(engine: Engine, shape: str) -> None:
+    """Most say no time, so nothing but what stands in them tells that they were here before."""
+    with engine.begin() as connection:
+        a_policy(connection)
+    imported(engine, SHAPES[shape])
+    with engine.begin() as connection:
+        [(id_,)] = rows(connection, "SELECT CAST(trajectory_id AS text) FROM exchanges")
+        erase(connection, Subject(ErasureSubject.TRAJECTORY, id_))
+    again = imported(engine, SHAPES[shape])
+    assert (again.num_new, again.num_existing, again.num_erased) == (0, 1, 1)
+    with engine.connect() as connection:
+        assert rows(connection, "SELECT count(*), count(messages) FROM exchanges") == [(1, 0)]
 
 
 def test_a_policy_that_is_not_there_is_refused_with_the_remedy(engine: Engine) -> None:

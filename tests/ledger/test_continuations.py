@@ -1,81 +1,25 @@
 """The conversation rule at recording: for turns that the proxy could not place (docs/decisions/0007-data-plane.md)."""
 
-import hashlib
 import itertools
 import random
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from ledger.drafts import drafts_of
-from ledger.policies import read_policies
 from ledger.recording import record_calls
-from ledger.recording_lock import lock_recording
-from ledger.records import Attribution, CallRecord
 from ledger.rewards import RewardPost, post_reward
-from ledger.text import to_json
-from ledger.vocabulary import ExchangeStatus, IdentifiedBy
+from ledger.vocabulary import ExchangeStatus
 from tests.ledger.calls import (
-    a_call,
     a_choice,
     a_policy,
-    an_attribution,
-    conversation,
     everything,
     later,
     rows,
 )
+from tests.ledger.continued import known, outcome, talk, trajectories_of
 from tests.ledger.together import run_all
-
-PLACED = "SELECT id, trajectory_id, identified_by FROM exchanges ORDER BY id"
-
-
-def digest(*parts: object) -> str:
-    return hashlib.sha256((to_json(list(parts)) or "").encode()).hexdigest()
-
-
-def talk(
-    num_turns: int, begins_at: float = 0, answer: str = "hi", project: str = "default"
-) -> list[CallRecord]:
-    """Turns of which none was placed by the proxy: each says what it answered, and what it goes on with."""
-    turns, before = [], None
-    for number, turn in enumerate(conversation(num_turns)):
-        after = digest(project, turn.messages, answer)
-        turns.append(
-            replace(
-                turn,
-                project=project,
-                call_id=later(begins_at + number),
-                attribution=an_attribution(continues_sha256=before),
-                choices=[replace(turn.choices[0], conversation_sha256=after)],
-            )
-        )
-        before = after
-    return turns
-
-
-def known(turn: CallRecord, first: CallRecord, **changes: Any) -> CallRecord:
-    """As the proxy places it, which knew the turn before."""
-    attribution = Attribution(
-        trajectory_id=first.attribution.trajectory_id, identified_by=IdentifiedBy.CONVERSATION
-    )
-    return replace(turn, attribution=attribution, **changes)
-
-
-def outcome(connection: Connection) -> list[Any]:
-    return [
-        rows(connection, PLACED),
-        rows(connection, "SELECT t.id, t.identified_by, t.external_id, g.kind, g.key FROM trajectories t LEFT JOIN groups g ON g.id = t.group_id ORDER BY 1"),
-        rows(connection, "SELECT count(*) FROM groups"),
-        rows(connection, "SELECT name, trajectory_id FROM trajectory_names ORDER BY 1"),
-    ]  # fmt: skip
-
-
-def trajectories_of(connection: Connection) -> list[UUID]:
-    return [row[1] for row in rows(connection, PLACED)]
 
 
 @pytest.mark.parametrize("is_known", [False, True])
@@ -235,36 +179,3 @@ def test_an_id_given_out_for_a_turn_names_the_trajectory_for_later_turns(connect
     for call in (first, second, known(third, second)):
         record_calls(connection, [call])
     assert set(trajectories_of(connection)) == {first.attribution.trajectory_id}
-
-
-def is_alone(connection: Connection, *calls: CallRecord) -> bool:
-    with connection.begin_nested():
-        return lock_recording(connection, drafts_of(calls, read_policies(connection)))[0]
-
-
-def test_recorders_of_few_shot_prompts_share_the_lock(connection: Connection) -> None:
-    """Once others waited for that answer in vain; whatever may be an answer of ours is still looked for alone."""
-    a_policy(connection)
-    first, second = talk(2)
-    few_shot = [a_call(attribution=an_attribution(continues_sha256="ef" * 32)) for _ in range(2)]
-    assert is_alone(connection, few_shot[0])
-    record_calls(connection, few_shot[:1])
-    assert is_alone(connection, few_shot[1])
-    connection.execute(text("UPDATE exchanges SET created_at = now() - interval '2 minutes'"))
-    assert not is_alone(connection, few_shot[1])
-    assert not is_alone(connection, a_call())
-    assert is_alone(connection, few_shot[1], second)
-    assert is_alone(connection, first, second)
-    answer = replace(first, choices=[replace(first.choices[0], conversation_sha256="ef" * 32)])
-    assert is_alone(connection, answer), "somebody waits for it"
-    record_calls(connection, [answer])
-    assert is_alone(connection, few_shot[1]), "it was ours after all"
-
-
-def test_few_shot_examples_are_nobodys_answer(connection: Connection) -> None:
-    a_policy(connection)
-    calls = [a_call(attribution=an_attribution(continues_sha256="ef" * 32)) for _ in range(3)]
-    for call in calls:
-        record_calls(connection, [call])
-    assert len(set(trajectories_of(connection))) == 3
-    assert rows(connection, "SELECT count(*) FROM trajectory_names") == [(0,)]

@@ -1,16 +1,15 @@
 """An erasure takes the words of a user or a trajectory from every table, and leaves what the mathematics need."""
 
+import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from ledger.conversation import whole_exchanges
 from ledger.erasure.erase import begin, erase_some, finish
 from ledger.erasure.subject import Subject
 from ledger.identifiers import new_call_id
-from ledger.reading import read_trajectory
 from ledger.recording import record_calls
 from ledger.records import CallRecord
 from ledger.rewards import RewardPost, post_reward
@@ -142,17 +141,6 @@ def test_a_repeated_erasure_changes_nothing_and_answers_the_same(connection: Con
     assert len(rows(connection, "SELECT 1 FROM erasures WHERE state = 'finished'")) == 2
 
 
-def test_the_versions_that_were_trained_on_it_are_listed(connection: Connection) -> None:
-    """Choice 1 was too long for the step, so three of the four taught version 1."""
-    _, trained = fill(connection)
-    name = str(trained.attribution.trajectory_id)
-    report = erase(connection, Subject(ErasureSubject.TRAJECTORY, name))
-    assert report["versions"] == [
-        {"policy": "default", "version": 1, "step_state": "published", "is_live": True, "num_exchanges": 1}
-    ]
-    assert rows(connection, "SELECT count(*), count(advantage) FROM step_samples") == [(4, 4)]
-
-
 @pytest.mark.parametrize("by", ["name", "reply", "id"])
 def test_a_trajectory_is_erased_by_any_of_its_names(connection: Connection, by: str) -> None:
     a_policy(connection)
@@ -211,45 +199,6 @@ def test_what_goes_on_with_an_erased_trajectory_is_erased(connection: Connection
     assert places_of(connection, MARK) == []
 
 
-def test_turns_of_others_stay_readable_and_repeat_nothing(connection: Connection) -> None:
-    """Two users in one session: 0 of bob, 1 of anna, 2 of bob (a delta of 1), 3 of bob."""
-    a_policy(connection)
-    turns = conversation(4)
-    users = ["bob", "anna", "bob", "bob"]
-    turns = [replace(t, request={"user": u}) for t, u in zip(turns, users, strict=True)]
-    turns[1] = replace(turns[1], choices=[a_choice(ids=[1, 8, 2], text=MARK, response=said(MARK))])
-    for turn in turns[2:]:
-        assert turn.messages
-        turn.messages[3] = {"role": "assistant", "content": MARK}
-    record_calls(connection, turns)
-    report = erase(connection, Subject(ErasureSubject.USER, "anna"))
-    assert (report["num_exchanges"], report["num_trajectories"], report["num_shared"]) == (1, 0, 2)
-    assert places_of(connection, MARK) == []
-    assert places_of(connection, "question 1") == []
-    found = read_trajectory(connection, "default", "talk")
-    assert found
-    assert [[m["content"] for m in e["messages"] or []] for e in found["exchanges"]] == [
-        ["question 0"], [], ["question 2"], ["question 2", "hi", "question 3"],
-    ]  # fmt: skip
-    [whole] = whole_exchanges(connection, [turns[0].attribution.trajectory_id]).values()
-    assert [exchange.is_trainable for exchange in whole] == [True, False, False, False]
-    assert [exchange.prompt_ids is None for exchange in whole] == [False, True, True, True]
-
-
-def said(content: str) -> dict[str, Any]:
-    return {"message": {"role": "assistant", "content": content}}
-
-
-def test_a_shared_group_keeps_its_key_until_all_of_it_is_erased(connection: Connection) -> None:
-    a_policy(connection)
-    calls = [a_call(group="task", request={"user": user}) for user in ("anna", "bob")]
-    record_calls(connection, calls)
-    erase(connection, Subject(ErasureSubject.USER, "anna"))
-    assert rows(connection, "SELECT key FROM groups") == [("task",)]
-    erase(connection, Subject(ErasureSubject.USER, "bob"))
-    assert [key.split(":")[0] for (key,) in rows(connection, "SELECT key FROM groups")] == ["erased"]
-
-
 def test_an_erasure_that_was_killed_in_the_middle_is_gone_on_with(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +218,20 @@ def test_an_erasure_that_was_killed_in_the_middle_is_gone_on_with(
         report = erase(connection, subject)
     assert (report["num_exchanges"], report["num_trajectories"]) == (5, 5)
     assert report["id"] == str(killed.id)
+
+
+def test_an_erasure_that_is_gone_on_with_erases_what_began_before_it_was_asked_for_again(
+    connection: Connection,
+) -> None:
+    """Killed on Monday, asked for again on Friday: a call of Wednesday still waits in a spool."""
+    a_policy(connection)
+    begin(connection, "default", ANNA, "test")
+    time.sleep(0.01)
+    call = a_marked_call(call_id=new_call_id())
+    time.sleep(0.01)
+    erase(connection, ANNA)
+    assert record_calls(connection, [call]) == [call.call_id]
+    assert places_of(connection, MARK) == []
 
 
 def test_a_long_conversation_is_erased_in_several_transactions(

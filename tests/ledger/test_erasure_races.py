@@ -2,21 +2,19 @@
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
+from datetime import UTC, datetime
 
-import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from ledger.erasure.erase import begin, erase_some, finish
-from ledger.erasure.frames import Segment, frames_of
 from ledger.erasure.search import _OF_USER
+from ledger.erasure.sweeper import _NEW
+from ledger.erasure.tombstones import write_tombstones
 from ledger.recording import record_calls
 from ledger.rewards import RewardPost, post_reward
-from ledger.spool.frames import Gap
-from ledger.spool.spool import Spool, adopt_orphans
 from tests.ledger.calls import a_call, a_policy, rows
 from tests.ledger.searching import places_of
-from tests.ledger.test_erasure import ANNA, MARK, a_marked_call, erase
+from tests.ledger.test_erasure import ANNA, MARK, a_marked_call
 
 
 def in_thread(work: Callable[[], None]) -> threading.Thread:
@@ -123,53 +121,13 @@ def test_a_search_for_a_user_reads_indexes_alone(engine: Engine) -> None:
         assert len(connection.execute(_OF_USER, values).all()) == 1
 
 
-@pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    return Spool.open(tmp_path, segment_bytes=6000)
-
-
-def files_with_mark(root: Path) -> list[str]:
-    return [path.name for path in root.rglob("*") if path.is_file() and MARK.encode() in path.read_bytes()]
-
-
-def test_a_spool_forgets_what_is_committed_what_waits_what_runs_and_what_it_held_before(
-    spool: Spool, tmp_path: Path
-) -> None:
-    """Segments of 6000 bytes are written again and again; then only frames of others hold words."""
-    calls = [a_marked_call() for _ in range(20)]
-    other = a_call(messages=[{"role": "user", "content": "other"}])
-    for number, call in enumerate([*calls, other]):
-        spool.accept(call)
-        if number != 19:
-            spool.append([call])
-        if number == 12:
-            spool.commit(spool.read_batch(100))
-    assert files_with_mark(tmp_path)
-    gone = {call.call_id for call in calls}
-    spool.erase(lambda call: call.call_id in gone)
-    assert files_with_mark(tmp_path) == []
-    files = [Segment(path, int(path.stem)) for path in sorted(spool.path.glob("*.segment"))]
-    assert not [found for _, found in frames_of(files) if isinstance(found, Gap)]
-    spool.accept(late := a_call())
-    spool.append([late])  # it goes on
-    spool.close()
-    [orphan] = [list(orphan.records()) for orphan in adopt_orphans(tmp_path)]
-    assert {call.call_id for call in orphan} == {call.call_id for call in [*calls[13:], other, late]}
-    assert {call.call_id for call in orphan if call.messages} == {other.call_id, late.call_id}
-
-
-def test_a_replayed_skeleton_is_recorded_as_erased(spool: Spool, tmp_path: Path, engine: Engine) -> None:
-    """Its process died after the sweep: nothing but the frame says that it was erased."""
-    call = a_marked_call()
-    spool.accept(call)
-    spool.append([call])
-    spool.erase(lambda _: True)
-    spool.close()
-    with engine.begin() as connection:
-        a_policy(connection)
-        for orphan in adopt_orphans(tmp_path):
-            record_calls(connection, list(orphan.records()))
-        assert rows(connection, "SELECT id, untrainable_reason, num_completion_tokens, erased_at IS NULL FROM exchanges") == [
-            (call.call_id, "erased", 3, False)
-        ]  # fmt: skip
-        assert erase(connection, ANNA)["num_exchanges"] == 0
+def test_a_look_for_new_tombstones_reads_no_old_ones(connection: Connection) -> None:
+    a_policy(connection)
+    erasure = begin(connection, "default", ANNA, "test")
+    write_tombstones(
+        connection, erasure.id, erasure.before_id, [bytes([k % 256, k // 256]) for k in range(3000)]
+    )
+    connection.execute(text("UPDATE tombstones SET created_at = now() - interval '1 day'"))
+    connection.execute(text("ANALYZE tombstones"))
+    plan = "\n".join(connection.scalars(text(f"EXPLAIN {_NEW.text}"), {"since": datetime.now(UTC)}))
+    assert "ix_tombstones_created_at" in plan

@@ -105,6 +105,23 @@ UNINDEXED = text("""
 """)
 
 
+VIEWS = text("""
+    SELECT c.relname, pg_get_viewdef(c.oid), a.attname, col_description(c.oid, a.attnum), obj_description(c.oid),
+        CAST(c.relacl AS text)
+    FROM pg_class AS c LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+    WHERE c.relnamespace = 'v1'::regnamespace AND c.relkind = 'v' ORDER BY c.relname, a.attnum
+""")
+
+
+def test_the_views_of_an_older_schema_come_back_as_they_were(empty_database_url: str) -> None:
+    migrate(empty_database_url, "0007")
+    before = read(empty_database_url, VIEWS)
+    migrate(empty_database_url)
+    assert len(read(empty_database_url, VIEWS)[0]) == len(before[0]) + 2  # erased_at, twice
+    migrate(empty_database_url, "0007")
+    assert read(empty_database_url, VIEWS) == before
+
+
 def write(url: str, *statements: str | TextClause) -> None:
     engine = sync_engine(url)
     with engine.begin() as connection:

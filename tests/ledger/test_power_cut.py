@@ -18,7 +18,7 @@ from ledger.records import CallRecord
 from ledger.request_body import derived
 from ledger.spool.spool import Spool
 from tests.ledger.calls import a_choice
-from tests.ledger.test_spool import adopted
+from tests.ledger.spools import adopted
 from tests.ledger.test_spool_references import a_call_with_body
 
 _BLOCK = 512  # what a disk writes whole, or not

@@ -47,6 +47,14 @@ def test_a_month_is_over_so_many_days_after_its_end(ledger: Connection, engine: 
     assert count(ledger, "exchanges") == 0
 
 
+def test_more_days_than_a_calendar_has_are_for_ever(ledger: Connection, engine: Engine) -> None:
+    """SQL may say so; the others' months go all the same."""
+    keep(ledger, 9_999_999)
+    record(ledger, then(MARCH))
+    assert run(engine, NOW) == []
+    assert count(ledger, "exchanges") == 1
+
+
 def test_a_policys_own_days_come_before_its_projects(ledger: Connection) -> None:
     keep(ledger, 30)
     keep(ledger, 90, policy="other")

@@ -14,7 +14,7 @@ from ledger.records import CallRecord
 from ledger.request_body import derived
 from ledger.spool.spool import Spool
 from tests.ledger.calls import a_call, a_choice
-from tests.ledger.test_spool import adopted, segments
+from tests.ledger.spools import adopted, segments
 
 TEXT = "a prompt that stands nowhere else"
 

@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from sqlalchemy import Engine
 from ledger.audit.evidence import Audit
 from ledger.audit.evidence import audit as audit_ledger
 from ledger.spool.segment import SegmentWriter
+from ledger.spool.spool import Spool
+from proxy.capture_reports import CaptureReports
+from proxy.metrics import Metrics
 from tests.fakes.vllm import FakeVllm
 from tests.proxy.conftest import StartProxy
 from tests.proxy.running import RunningProxy, eventually, proxy_process, running_proxy, settings_for
@@ -115,3 +119,19 @@ def test_i10_a_stream_served_though_its_end_could_not_be_written_is_counted_and_
             == [{"spool": 1, "unwritten": 1}]
         )
     )
+
+
+def test_i10_what_was_uncaptured_in_hours_without_postgres_is_told_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I10: all of them, once, and then the last two hours, of which more may come."""
+    spool, metrics = Spool.open(tmp_path), Metrics()
+    reports = CaptureReports(spool, tmp_path, metrics)
+    for hour in range(5):
+        monkeypatch.setattr(time, "time", lambda hour=hour: hour * 3600.0)
+        metrics.uncaptured.labels("asked").inc(hour + 1)
+        told = reports.report().question()[1]
+    assert told["uncaptured"] == [f'{{"asked":{number}}}' for number in (1, 2, 3, 4, 5)]
+    reports.told()
+    assert len(reports.report().question()[1]["uncaptured"]) == 2
+    spool.close()

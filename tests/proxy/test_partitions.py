@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from sqlalchemy import Engine, text
+from structlog.testing import capture_logs
 
 from tests.fakes.vllm import FakeVllm
 from tests.proxy.conftest import StartProxy
@@ -46,9 +47,12 @@ def test_without_the_right_to_make_one_calls_are_recorded_in_default(
         connection.execute(text("GRANT SELECT ON ALL TABLES IN SCHEMA v1 TO slipstream_test_plain"))
     plain = str(engine.url.set(username="slipstream_test_plain").render_as_string(hide_password=False))
     try:
-        with running_proxy(settings_for(plain, vllm.url, tmp_path), engine) as proxy:
+        with capture_logs() as logs, running_proxy(settings_for(plain, vllm.url, tmp_path), engine) as proxy:
             assert proxy.chat().status_code == 200
             proxy.exchanges(1)
+            eventually(lambda: any(entry["event"] == "partitions_not_made" for entry in logs))
+            [said] = [entry for entry in logs if entry["event"] == "partitions_not_made"]
+            assert said["error"] == "InsufficientPrivilege"
             assert proxy.rows("SELECT count(*) FROM exchanges_default")[0][0] == 1
     finally:
         with engine.begin() as connection:

@@ -12,6 +12,7 @@ from ledger.audit.capture import Report
 from ledger.audit.rejected import set_aside
 from ledger.recording_session import RecordingSession
 from slipstream.cli import app
+from slipstream.errors import UsageError
 from tests.ledger.calls import a_call, a_policy, later
 
 
@@ -75,3 +76,9 @@ def test_without_a_database_it_says_what_is_missing(tmp_path: Path, monkeypatch:
     done = CliRunner().invoke(app, ["audit"])
     assert done.exit_code != 0
     assert "DATABASE_URL" in str(done.exception)
+
+
+def test_a_spool_that_is_not_there_is_no_proof(run: CliRunner, tmp_path: Path) -> None:
+    done = run.invoke(app, ["audit", "--spool", str(tmp_path / "mistyped")])
+    assert isinstance(done.exception, UsageError)
+    assert "SLIPSTREAM_SPOOL" in str(done.exception)

@@ -7,10 +7,13 @@ import pytest
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
+from ledger.audit.call_numbers import Spooled
+from ledger.audit.rejected import set_aside
 from ledger.policies import ensure_policy
 from slipstream.cli import app
 from tests.ledger.calls import rows
 from tests.ledger.learned import fill
+from tests.ledger.test_erasure import MARK, a_marked_call
 
 NUM_ROWS = 12
 
@@ -161,7 +164,8 @@ def test_a_project_that_is_missing_is_said_with_how_to_make_it(run: CliRunner) -
 @pytest.mark.parametrize("arguments", [
     ["export", "a.csv"], ["export", "/nowhere/a.jsonl"], ["export", "-", "--format", "parquet"],
     ["export", "a.jsonl", "--since", "yesterday"], ["export", "a.jsonl", "--group", "unknown"],
-    ["import", "missing.jsonl"], ["erase"], ["erase", "--user", ""], ["erase", "--user", "u", "--trajectory", "t"],
+    ["export", "a.jsonl", "--since", "9999999d"], ["export", "a.jsonl", "--until", "99999999999999999999h"],
+    ["import", "missing.jsonl"], ["import", "a.jsonl", "--format", "csv"], ["erase"], ["erase", "--user", ""], ["erase", "--user", "u", "--trajectory", "t"],
     ["erase", "--user", "u", "--project", "nowhere"],
 ])  # fmt: skip
 def test_what_cannot_be_done_ends_in_a_sentence(run: CliRunner, arguments: list[str]) -> None:
@@ -184,9 +188,22 @@ def test_erase_tells_what_it_cannot_undo(run: CliRunner, engine: Engine) -> None
     assert "Erased: 1 exchanges, 1 trajectories, 1 judgements" in told
     assert "default@1 learned from 1 of them (step published), and is live" in told
     assert "a.jsonl" in told
-    assert "SLIPSTREAM_SPOOL is not known" in told
+    assert "No spool lies here (SLIPSTREAM_SPOOL)" in told
     again = json.loads(run.invoke(app, ["erase", "--trajectory", str(id_), "--json"]).stdout)
     assert (again["num_exchanges"], again["spool"]) == (1, None)
+
+
+def test_erase_empties_the_spool_of_the_home_where_no_other_is_said(
+    run: CliRunner, engine: Engine, tmp_path: Path
+) -> None:
+    """It is where a proxy without SLIPSTREAM_SPOOL has it."""
+    call = a_marked_call()
+    (tmp_path / "spool").mkdir()
+    path = set_aside(tmp_path / "spool", "1-a", Spooled(call, 1), ValueError())
+    assert MARK.encode() in path.read_bytes()
+    done = run.invoke(app, ["erase", "--trajectory", str(call.attribution.trajectory_id), "--json"])
+    assert json.loads(done.stdout)["spool"] == {"num_frames": 1, "num_waiting": 0}
+    assert MARK.encode() not in path.read_bytes()
 
 
 @pytest.mark.parametrize(

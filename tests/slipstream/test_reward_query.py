@@ -1,6 +1,6 @@
 """Rows of a reward query as items: what each type becomes, and that the same row is the same item."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -9,7 +9,7 @@ import pytest
 
 from slipstream.errors import UsageError
 from slipstream.reward_posting import MAX_ITEMS, Outcome, post_all
-from slipstream.reward_query import COLUMNS, BadRow, Item, items
+from slipstream.reward_query import COLUMNS, MAX_BYTES, BadRow, Item, items
 
 
 def one(**row: Any) -> Item | BadRow | None:
@@ -76,6 +76,31 @@ def test_the_same_row_has_the_same_id_and_a_changed_one_another() -> None:
     assert len(ids | {first}) == 6
 
 
+def test_a_moment_is_the_same_whatever_the_zone_of_the_session() -> None:
+    noon = datetime(2026, 11, 30, 12, tzinfo=UTC)
+    there = noon.astimezone(timezone(timedelta(hours=2)))
+    assert body(target="t", reward=1, observed_at=there) == body(target="t", reward=1, observed_at=noon)
+
+
+def test_a_choice_may_be_of_any_type_of_number_and_a_source_of_any_type() -> None:
+    found = body(target="t", reward=1, choice=Decimal(2), source=Decimal(7))
+    assert (repr(found["choice"]), found["source"]) == ("2", "7")
+
+
+@pytest.mark.parametrize("choice", ["x", Decimal("1.5"), Decimal("NaN"), float("inf"), True])
+def test_what_is_no_choice_is_refused_by_row(choice: object) -> None:
+    found = one(target="t", reward=1, choice=choice)
+    assert isinstance(found, BadRow)
+
+
+@pytest.mark.parametrize("column", ["comment", "target"])
+def test_a_row_that_is_too_large_to_be_posted_stops_no_other(column: str) -> None:
+    found = one(**{"target": "t", "reward": 1, column: "x" * MAX_BYTES})
+    assert isinstance(found, BadRow)
+    assert "no comment may be so long" in found.message
+    assert len(found.target) <= 256
+
+
 def test_a_row_without_a_reward_is_passed_over_and_one_without_a_target_refused() -> None:
     assert one(target="t", reward=None) is None
     assert isinstance(one(target=None, reward=1), BadRow)
@@ -101,5 +126,7 @@ def test_long_comments_make_small_batches_and_a_batch_is_never_longer_than_its_b
 
     long = [Item(n, {"target": "t", "comment": "x" * 400_000}) for n in range(4)]
     post_all(long, post, told)
+    escaped = [Item(n, {"target": "t", "comment": "ü" * 100_000}) for n in range(4)]  # six bytes each in JSON
+    post_all(escaped, post, told)
     post_all([Item(n, {"target": "t"}) for n in range(MAX_ITEMS + 1)], post, told)
-    assert sizes == [3, 1, MAX_ITEMS, 1]
+    assert sizes == [3, 1, 2, 2, MAX_ITEMS, 1]

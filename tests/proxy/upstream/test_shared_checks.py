@@ -84,3 +84,22 @@ async def _given_up() -> None:
 
 def test_a_check_whose_call_is_gone_is_made_by_the_next() -> None:
     asyncio.run(_given_up())
+
+
+async def _given_up_twice() -> None:
+    asked = Asked()
+    fail = failing(asked)
+    first, second = fail(), fail()
+    await settle()
+    first.cancel()
+    third = fail()  # before the second one asks
+    await settle()
+    second.cancel()
+    await settle()
+    assert len(asked.questions) == 3
+    asked.questions[2].set_result({"base"})
+    await third
+
+
+def test_nor_is_one_counted_as_made_that_two_calls_gave_up() -> None:
+    asyncio.run(_given_up_twice())
