@@ -6,13 +6,15 @@ posting again changes nothing. Rows are read a few at a time, in a transaction t
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import isfinite
 from typing import Any
+from uuid import UUID
 
 import psycopg
 
@@ -33,6 +35,13 @@ COLUMNS = {
 }
 MAX_BYTES = 2 << 20  # of an item: what is larger would be refused with all that is posted beside it
 _ROWS_AT_ONCE = 500
+_SQL_TYPES = (
+    (str, "text"), (datetime, "timestamp"), (date, "date"), (time, "time"), (timedelta, "interval"), (UUID, "uuid"),
+    (dict, "json"), (list, "an array"), (bytes, "bytea"),
+)  # fmt: skip
+_SELECT = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(?:select|with|values|table)\b", re.IGNORECASE | re.DOTALL
+)
 _TOLD = 256  # characters of a target that cannot be posted
 
 
@@ -56,6 +65,8 @@ class BadRow:
 @contextmanager
 def running_query(database_url: str, query: str) -> Iterator[Iterator[Sequence[Any] | list[str]]]:
     """First the names of the columns, then the rows. Raises UsageError with what Postgres said."""
+    if not _SELECT.match(query):
+        raise UsageError("The query is no SELECT: it should be one SELECT that returns target and reward.")
     try:
         with psycopg.connect(_address(database_url), **connect_options()) as connection:
             connection.read_only = True
@@ -70,6 +81,8 @@ def running_query(database_url: str, query: str) -> Iterator[Iterator[Sequence[A
                         "command again for the rest."
                     ) from error
     except psycopg.Error as error:
+        if isinstance(error, psycopg.errors.SyntaxError) and "multiple commands" in str(error):
+            raise UsageError("The file holds several statements: it should be one SELECT.") from error
         raise UsageError(f"The query could not be run: {_said(error)}") from error
 
 
@@ -142,10 +155,15 @@ def _reward(value: Any) -> float | bool:
     if isinstance(value, bool):
         return value
     if not isinstance(value, int | float | Decimal):
-        raise ValueError(f"reward is {type(value).__name__}: cast it to a number or a boolean")  # noqa: TRY004 - of a row
+        raise ValueError(f"reward is {_sql_type(value)}: cast it to a number or a boolean")  # noqa: TRY004 - of a row
     if not isfinite(value):
         raise ValueError("reward is not finite")
     return float(value)
+
+
+def _sql_type(value: Any) -> str:
+    """As Postgres calls it, where it is one of the usual types."""
+    return next((name for type_, name in _SQL_TYPES if isinstance(value, type_)), type(value).__name__)
 
 
 def _choice(value: Any) -> int:

@@ -20,8 +20,8 @@ SELECT
     t.project,
     t.policy,
     t.id,
-    left(t.asked, 60) AS asked,
-    left(t.answered, 60) AS answered
+    CASE WHEN t.erased_at IS NULL THEN left(regexp_replace(t.asked, '\s+', ' ', 'g'), 20) ELSE '(erased)' END AS asked,
+    CASE WHEN t.erased_at IS NULL THEN left(regexp_replace(t.answered, '\s+', ' ', 'g'), 20) ELSE '(erased)' END AS answered
 FROM scored AS s
 JOIN v1.trajectories AS t ON t.id = s.trajectory_id
 WHERE s.from_best <= 5 OR s.from_worst <= 5

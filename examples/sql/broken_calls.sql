@@ -11,8 +11,8 @@ SELECT
     error_code,
     is_streamed,
     count(*) AS num_calls,
-    round((percentile_cont(0.5) WITHIN GROUP (ORDER BY total_seconds))::numeric, 2) AS seconds_until_then,
-    sum(num_completion_tokens) AS num_tokens_lost,
+    round((percentile_cont(0.5) WITHIN GROUP (ORDER BY total_seconds))::numeric, 2) AS seconds,
+    sum(num_completion_tokens) AS tokens_lost,
     count(DISTINCT trajectory_id) AS num_trajectories
 FROM v1.exchanges
 WHERE id >= v1.first_id_at(:'since') AND status <> 'completed'

@@ -8,8 +8,8 @@ SELECT
     date_trunc('week', started_at, 'UTC')::date AS week,
     project,
     policy,
-    min(version) AS first_version,
-    max(version) AS last_version,
+    min(version) AS oldest,
+    max(version) AS newest,
     count(*) AS num_answers,
     round(avg(num_completion_tokens), 1) AS tokens_each,
     round(avg(coalesce(starts_with(completion_text, 'I''m sorry') OR starts_with(completion_text, 'I can''t')

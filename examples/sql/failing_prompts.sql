@@ -21,13 +21,13 @@ WITH scored AS (
 asked AS (
     SELECT DISTINCT ON (trajectory_id) trajectory_id, project, policy, messages #>> '{-1,content}' AS prompt
     FROM v1.exchanges
-    WHERE id >= v1.first_id_at(:'since') AND num_shared_messages = 0
+    WHERE id >= v1.first_id_at(:'since') AND num_shared_messages = 0 AND erased_at IS NULL
     ORDER BY trajectory_id, id
 )
 SELECT
     project,
     policy,
-    left(prompt, 80) AS prompt,
+    left(regexp_replace(prompt, '\s+', ' ', 'g'), 40) AS prompt,
     count(*) AS num_attempts,
     round(avg(reward)::numeric, 3) AS reward,
     max(trajectory_id::text) AS newest_trajectory

@@ -10,7 +10,7 @@ SELECT
     round(reward_mean::numeric, 3) AS reward,
     round(reward_stddev::numeric, 3) AS reward_stddev,
     date_trunc('second', created_at) AS created_at,
-    left(asked, 60) AS asked
+    left(regexp_replace(asked, '\s+', ' ', 'g'), 40) AS asked
 FROM v1.groups
 WHERE state = 'open' AND has_signal
 ORDER BY created_at, id

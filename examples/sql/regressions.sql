@@ -37,13 +37,13 @@ SELECT
     project,
     policy,
     version,
-    version_before,
+    version_before AS before,
     round(mean::numeric, 3) AS reward,
     round(mean_before::numeric, 3) AS reward_before,
     round((mean - mean_before)::numeric, 3) AS difference,
     round((1.96 * sqrt(variance / num + variance_before / num_before))::numeric, 3) AS ci95_half,
     num AS num_scored,
-    num_before AS num_scored_before
+    num_before AS num_before
 FROM compared
 WHERE mean - mean_before < -1.96 * sqrt(variance / num + variance_before / num_before)
 ORDER BY difference, project, policy, version;

@@ -12,7 +12,7 @@ SELECT
     first.error_code AS first_error,
     count(*) AS num_retries,
     count(*) FILTER (WHERE again.status = 'completed') AS num_answered,
-    round(avg(extract(epoch FROM again.started_at - first.started_at)), 1) AS seconds_between
+    round(avg(extract(epoch FROM again.started_at - first.started_at)), 1) AS seconds
 FROM v1.exchanges AS again
 LEFT JOIN v1.exchanges AS first ON first.id = again.retry_of
 WHERE again.id >= v1.first_id_at(:'since') AND again.num_retries > 0

@@ -16,13 +16,13 @@ SELECT
     project,
     policy,
     endpoint,
-    is_external,
-    count(*) AS num_exchanges,
-    sum(num_prompt_tokens) AS num_prompt_tokens,
-    sum(num_completion_tokens) AS num_completion_tokens,
-    round(avg(num_completion_tokens), 1) AS completion_tokens_each,
+    is_external AS external,
+    count(*) AS num_calls,
+    sum(num_prompt_tokens) AS prompt_tokens,
+    sum(num_completion_tokens) AS completion_tokens,
+    round(avg(num_completion_tokens), 1) AS per_call,
     round((sum(num_prompt_tokens) * :prompt_price + sum(num_completion_tokens) * :completion_price) / 1e6, 2) AS cost
 FROM v1.exchanges
 WHERE id >= v1.first_id_at(:'since')
 GROUP BY project, policy, endpoint, is_external
-ORDER BY project, policy, num_prompt_tokens DESC, endpoint, is_external;
+ORDER BY project, policy, prompt_tokens DESC, endpoint, is_external;

@@ -10,12 +10,12 @@ SELECT
     l.version,
     l.trajectory_id,
     l.sample_version,
-    l.reward,
+    round(l.reward::numeric, 3) AS reward,
     round(l.baseline::numeric, 3) AS baseline,
     l.baseline_kind,
     round(l.advantage::numeric, 3) AS advantage,
     l.num_completion_tokens,
-    left(e.completion_text, 60) AS answered
+    CASE WHEN e.erased_at IS NULL THEN left(regexp_replace(e.completion_text, '\s+', ' ', 'g'), 40) ELSE '(erased)' END AS answered
 FROM v1.lineage AS l
 JOIN v1.exchanges AS e ON e.id = l.exchange_id
 WHERE l.version = :version AND l.is_used

@@ -1,4 +1,4 @@
--- What cannot be trained, by reason, and how much of the traffic it is. The reason NULL is what can.
+-- What cannot be trained, by reason, and how much of the traffic it is. The reason `trainable` is what can.
 \if :{?since}
 \else
 SELECT now() - interval '30 days' AS since
@@ -7,7 +7,7 @@ SELECT now() - interval '30 days' AS since
 SELECT
     project,
     policy,
-    untrainable_reason AS reason,
+    coalesce(untrainable_reason, 'trainable') AS reason,
     count(*) AS num_exchanges,
     round(100 * count(*) / sum(count(*)) OVER (PARTITION BY project, policy), 2) AS percent,
     sum(num_completion_tokens) AS num_completion_tokens

@@ -17,9 +17,9 @@ SELECT
     count(*) AS num_events,
     count(*) FILTER (WHERE not_counted_reason IS NULL) AS num_counted,
     round((avg(value) FILTER (WHERE not_counted_reason IS NULL))::numeric, 3) AS reward,
-    count(comment) AS num_comments,
-    mode() WITHIN GROUP (ORDER BY comment) AS usual_comment,
-    mode() WITHIN GROUP (ORDER BY not_counted_reason) AS usually_not_counted_for
+    count(comment) AS comments,
+    left(regexp_replace(mode() WITHIN GROUP (ORDER BY comment), '\s+', ' ', 'g'), 20) AS usual_comment,
+    mode() WITHIN GROUP (ORDER BY not_counted_reason) AS why_not_counted
 FROM events
 GROUP BY project, source, key_name, metric
 ORDER BY project, num_events DESC, source, metric;

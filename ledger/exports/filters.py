@@ -16,6 +16,24 @@ _GROUPS = text("""
 """)
 
 
+_NAMED = {
+    "project": text("SELECT name FROM projects ORDER BY name"),
+    "policy": text("""
+        SELECT DISTINCT policy.name FROM policies AS policy JOIN projects AS p ON p.id = policy.project_id
+        WHERE CAST(:project AS text) IS NULL OR p.name = :project ORDER BY policy.name
+    """),
+    "version": text("""
+        SELECT DISTINCT v.version FROM policy_versions AS v
+        JOIN policies AS policy ON policy.id = v.policy_id JOIN projects AS p ON p.id = policy.project_id
+        WHERE (CAST(:project AS text) IS NULL OR p.name = :project)
+            AND (CAST(:policy AS text) IS NULL OR policy.name = :policy)
+        ORDER BY v.version DESC
+    """),
+}
+_RECORDED = text("SELECT EXISTS (SELECT FROM exchanges WHERE version = :version)")  # of imported rows
+_MOST_NAMED = 20
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
     """None = any. Example: Filters(policy="default", version=3, is_trainable=True)."""
@@ -76,3 +94,18 @@ def groups_named(connection: Connection, key: str, project: str | None) -> tuple
     if not found:
         raise LedgerError(f"there is no group {key!r}: v1.groups lists ids and keys")
     return found
+
+
+def check_filters(connection: Connection, filters: Filters) -> None:
+    """A misspelt name is an error, and no file without rows. Raises LedgerError."""
+    if filters.since and filters.until and filters.since >= filters.until:
+        raise LedgerError(
+            f"--since {filters.since.isoformat()} is not before --until {filters.until.isoformat()}"
+        )
+    given = {"project": filters.project, "policy": filters.policy, "version": filters.version}
+    for name, value in given.items():
+        known = list(connection.scalars(_NAMED[name], given)) if value is not None else [None]
+        if value not in known and not (name == "version" and connection.scalar(_RECORDED, given)):
+            there = ", ".join(str(one) for one in known[:_MOST_NAMED]) or "none"
+            more = ", …" if len(known) > _MOST_NAMED else ""
+            raise LedgerError(f"there is no {name} {value!r}: there is {there}{more}")

@@ -1,17 +1,20 @@
 """Lines of OpenAI-style chat logs as calls of an external model: teacher data, kept and judged, never trained.
 
 Three shapes: `{"messages": […]}` of fine-tuning files, whose last message is the answer; a request beside its
-response, under whatever names OpenAI's batch files and stored completions have; both with tools.
+response, under whatever names OpenAI's batch files and stored completions have; both with tools. Invariant: the
+question is kept, or the line is bad; but for a batch's output and a completion alone, which have none.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from ledger.imports.identity import CLIENT, content_id
 from ledger.imports.lines import BadLineError
+from ledger.imports.messages import answer_of, has_no_question, messages_of
+from ledger.imports.moments import moment_of
 from ledger.policies import Policy
 from ledger.records import Attribution, CallRecord, ChoiceRecord
 from ledger.vocabulary import ExchangeStatus, IdentifiedBy, Reason
@@ -24,7 +27,6 @@ _OF_REQUEST = {
     "safety_identifier", "temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "n",
     "presence_penalty", "frequency_penalty", "service_tier", "reasoning_effort",
 }  # fmt: skip
-_LAST_SECOND = 4_102_444_800  # the year 2100: what is later counts milliseconds
 
 
 def call_of(line: Mapping[str, Any], policy: Policy, now: datetime) -> CallRecord:
@@ -39,16 +41,17 @@ def call_of(line: Mapping[str, Any], policy: Policy, now: datetime) -> CallRecor
 
 def _call(line: Mapping[str, Any], policy: Policy, now: datetime) -> CallRecord:
     request, response = _request_of(line), _response_of(line)
-    messages = request.pop("messages", None)
+    messages = _asked(request)
     choices = _choices(response) if response is not None else [_answer(messages)]
-    if response is None:
+    if response is None and messages:
         messages = messages[:-1]
+    if not messages and not has_no_question(line):
+        raise BadLineError("it holds no question: 'messages', 'prompt', 'input' or 'request' should")
     digest = hashlib.sha256(json.dumps(line, sort_keys=True).encode()).digest()
-    moment = _moment(line, response or {}) or now
+    moment = moment_of(line, response or {}, now) or now
     call_id = content_id(digest, int(moment.timestamp() * 1000))
     model = str((response or {}).get("model") or request.pop("model", None) or "")
     usage = (response or {}).get("usage") or {}
-    metadata = request.get("metadata")
     return CallRecord(
         call_id=call_id,
         project=policy.project,
@@ -57,7 +60,7 @@ def _call(line: Mapping[str, Any], policy: Policy, now: datetime) -> CallRecord:
         attribution=Attribution(
             trajectory_id=call_id,
             identified_by=IdentifiedBy.NEW,
-            metadata=metadata if isinstance(metadata, dict) else None,
+            metadata=_metadata(line, request),
             end_user=next(
                 (v for k in ("safety_identifier", "user") if isinstance(v := request.get(k), str)), None
             ),
@@ -86,37 +89,45 @@ def _call(line: Mapping[str, Any], policy: Policy, now: datetime) -> CallRecord:
     )
 
 
-def moment_of(line: Mapping[str, Any]) -> datetime | None:
+def dated(line: Mapping[str, Any], now: datetime) -> datetime | None:
     """When it was answered, as far as the line tells."""
     try:
-        return _moment(line, _response_of(line) or {})
+        return moment_of(line, _response_of(line) or {}, now)
     except (AttributeError, TypeError, ValueError, OverflowError, OSError):
         return None
 
 
 def _request_of(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Without its messages where the line is one of a batch's output."""
+    """Without messages and prompt where the line is one of a batch's output."""
     for name in _REQUESTS:
         found = line.get(name)
         if isinstance(found, dict):
-            found = found.get("body", found)
-            return _checked(dict(found))
-        if isinstance(found, list):
-            return _checked({**_own_fields(line), "messages": found})
-    return _checked(_own_fields(line) | {name: line[name] for name in ("messages", "model") if name in line})
+            return dict(found.get("body", found))
+        if isinstance(found, list) or (found and isinstance(found, str) and not line.get("messages")):
+            return {**_own_fields(line), "messages": found}
+    named = ("messages", "prompt", "model")
+    return _own_fields(line) | {name: line[name] for name in named if name in line}
 
 
 def _own_fields(line: Mapping[str, Any]) -> dict[str, Any]:
     return {name: line[name] for name in _OF_REQUEST if line.get(name) is not None}
 
 
-def _checked(request: dict[str, Any]) -> dict[str, Any]:
-    messages = request.get("messages")
-    if messages is not None and (
-        not isinstance(messages, list) or not all(isinstance(one, dict) and "role" in one for one in messages)
-    ):
-        raise BadLineError("'messages' is no list of messages with a role")
-    return request
+def _asked(request: dict[str, Any]) -> list[Any] | None:
+    """Takes it out of the request."""
+    messages, prompt = request.pop("messages", None), request.pop("prompt", None)
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
+        prompt = prompt[0]
+    return messages_of(messages) or messages_of(prompt)
+
+
+def _metadata(line: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Of the request, and by which id a batch's input file knows it."""
+    metadata = request.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    if isinstance(line.get("custom_id"), str):
+        known = {"custom_id": line["custom_id"], **known}
+    return known or None
 
 
 def _response_of(line: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -164,7 +175,7 @@ def _choice(choice: Any, index: int, num_tokens: int | None) -> ChoiceRecord:
         raise BadLineError(f"choice {index} has no message")
     return ChoiceRecord(
         index=index,
-        response={"message": message},
+        response={"message": answer_of(message, index)},
         text=_text(message),
         finish_reason=choice.get("finish_reason"),
         num_completion_tokens=num_tokens,
@@ -185,18 +196,6 @@ def _text(message: Mapping[str, Any]) -> str | None:
     if isinstance(content, list):
         return "".join(part.get("text") or "" for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else None
-
-
-def _moment(line: Mapping[str, Any], response: Mapping[str, Any]) -> datetime | None:
-    for value in (
-        response.get("created"),
-        line.get("created"),
-        line.get("created_at"),
-        line.get("timestamp"),
-    ):
-        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-            return datetime.fromtimestamp(value if value < _LAST_SECOND else value / 1000, UTC)
-    return None
 
 
 def _count(value: Any) -> int | None:

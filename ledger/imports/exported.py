@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger.drafts import Draft
+from ledger.exports.columns import EXPORT_VERSION
 from ledger.imports.identity import copied_id
 from ledger.imports.lines import BadLineError
 from ledger.policies import Policy
@@ -34,7 +35,23 @@ class Target:
 
 
 def is_exported(line: Row) -> bool:
-    return "export_version" in line
+    """Raises BadLineError for a row that a later version wrote."""
+    if "export_version" not in line:
+        return False
+    version = line["export_version"]
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= EXPORT_VERSION:
+        raise BadLineError(
+            f"its export_version is {version!r}, and this Slipstream reads up to {EXPORT_VERSION}: update it, or export again"
+        )
+    return True
+
+
+def id_of(row: Row) -> UUID:
+    """Raises BadLineError."""
+    try:
+        return UUID(row["id"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadLineError(f"no row of an export: {type(error).__name__} {error}") from error
 
 
 def draft_of(row: Row, target: Target) -> Draft:

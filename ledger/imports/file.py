@@ -4,7 +4,7 @@ A line that cannot be read, or that Postgres refuses, is told with its number; t
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -18,54 +18,32 @@ from ledger.errors import LedgerError
 from ledger.exports.whole import in_chunks
 from ledger.identifiers import time_of
 from ledger.imports.chat_logs import call_of
-from ledger.imports.exported import Row, Target, draft_of, events_of, is_exported
-from ledger.imports.identity import line_digest
+from ledger.imports.exported import Row, Target, draft_of, events_of, id_of, is_exported
+from ledger.imports.identity import CLIENT, copied_id, line_digest
 from ledger.imports.lines import BadLineError, Line
 from ledger.imports.months import Months
+from ledger.imports.report import Report
 from ledger.partitions import month_start
 from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.recording import record_drafts
 from ledger.retention import read_retentions
 from ledger.tables import reward_events
 from ledger.text import from_storable, to_json
-from ledger.vocabulary import DEFAULT_PROJECT
+from ledger.vocabulary import DEFAULT_PROJECT, Reason
 
 _LINES = 100  # in one transaction
-_MOST_TOLD = 100  # bad lines; all are counted
+_PROJECTS = text("SELECT name FROM projects ORDER BY name LIMIT 50")
 _VERSIONS = text("SELECT version, adapter_sha256 FROM policy_versions WHERE policy_id = :policy_id")
 _KNOWN = text("""
-    SELECT encode(request_sha256, 'hex') FROM exchanges
+    SELECT policy_id FROM exchanges
     WHERE request_sha256 = ANY (CAST(:digests AS bytea[])) AND project_id = :project_id AND version IS NULL
 """)
 _ERASED = text("""
     SELECT EXISTS (SELECT FROM tombstones WHERE project_id = :project_id AND subject_sha256 = :digest)
 """)
 _PLACED = text("""
-    SELECT id, trajectory_id, project_id, erased_at IS NOT NULL AS is_erased FROM exchanges WHERE id = ANY (:ids)
+    SELECT id, trajectory_id, project_id, policy_id, erased_at IS NOT NULL AS is_erased FROM exchanges WHERE id = ANY (:ids)
 """)
-
-
-@dataclass(slots=True)
-class Report:
-    """Counts of exchanges, but for lines and rewards. Example: a file imported twice: num_new 0, num_existing all."""
-
-    num_lines: int = 0
-    num_bad: int = 0
-    num_new: int = 0
-    num_existing: int = 0
-    num_elsewhere: int = 0  # another project has a row with this id: nothing was written
-    num_erased: int = 0
-    num_rewards: int = 0
-    num_over: int = 0  # new, and older than their policy keeps rows: the next run of retention takes them
-    bad_lines: list[dict[str, Any]] = field(default_factory=list)
-
-    def tell(self, line: Line, problem: object) -> None:
-        self.num_bad += 1
-        if len(self.bad_lines) < _MOST_TOLD:
-            self.bad_lines.append({"line": line.number, "problem": str(problem)})
-
-    def as_json(self) -> dict[str, Any]:
-        return {"object": "import", **asdict(self)}
 
 
 @dataclass(slots=True)
@@ -102,10 +80,7 @@ class Importer:
             for line in lines:
                 self._import([line])
             return
-        for name in ("num_new", "num_existing", "num_elsewhere", "num_erased", "num_rewards", "num_over"):
-            setattr(self.report, name, getattr(self.report, name) + getattr(done, name))
-        for problem in done.bad_lines:
-            self.report.tell(Line(problem["line"], {}), problem["problem"])
+        self.report.add(done)
 
     def _in_transaction(self, lines: Sequence[Line]) -> Report:
         with self.engine.connect() as connection, connection.begin() as transaction:
@@ -140,6 +115,9 @@ class _Chunk:
             except BadLineError as error:
                 self._report.tell(line, error)
                 continue
+            self._report.num_existing += sum(
+                draft.id in drafts for draft in found
+            )  # the line stands here twice
             drafts |= {draft.id: draft for draft in found}
             events |= {event["id"]: (found[0].id, event) for event in judged}
         self._record([drafts[id_] for id_ in sorted(drafts)], events)
@@ -147,14 +125,18 @@ class _Chunk:
 
     def _read(self, row: Row) -> tuple[list[Draft], list[dict[str, Any]]]:
         if is_exported(row):
+            if self._would_be_empty(row):
+                self._report.num_other_policy += 1
+                return [], []
             target = self._target(row)
             return [draft_of(row, target)], events_of(row, target)
         policy = self._policy_of_logs()
         call = call_of(row, policy, self._importer.now)
         sha256 = call.request_sha256 or ""
         of_project = {"project_id": policy.project_id}
-        if self._connection.scalar(_KNOWN, {"digests": [bytes.fromhex(sha256)], **of_project}):
-            self._report.num_existing += len(call.choices)
+        if known := self._connection.scalar(_KNOWN, {"digests": [bytes.fromhex(sha256)], **of_project}):
+            name = "num_existing" if known == policy.id else "num_other_policy"
+            setattr(self._report, name, getattr(self._report, name) + len(call.choices))
             return [], []
         if self._connection.scalar(_ERASED, {"digest": line_digest(sha256), **of_project}):
             self._report.num_existing += len(call.choices)
@@ -164,7 +146,8 @@ class _Chunk:
 
     def _record(self, drafts: list[Draft], events: dict[UUID, tuple[UUID, dict[str, Any]]]) -> None:
         ids = [draft.id for draft in drafts]
-        before = set(self._connection.execute(_PLACED, {"ids": ids}).scalars())
+        before = {row.id: row for row in self._connection.execute(_PLACED, {"ids": ids})}
+        num_other_policy = sum(_is_of_other_policy(one, before.get(one.id)) for one in drafts)
         record_drafts(self._connection, drafts)
         placed = {row.id: row for row in self._connection.execute(_PLACED, {"ids": ids})}
         rows = [
@@ -180,8 +163,10 @@ class _Chunk:
         insert_rows(self._connection, reward_events, rows)
         self._report.num_rewards += len(rows) - number
         self._report.num_elsewhere += sum(placed[one.id].project_id != one.project_id for one in drafts)
-        self._report.num_existing += len(before)
+        self._report.num_other_policy += num_other_policy
+        self._report.num_existing += len(before) - num_other_policy
         self._report.num_new += len(ids) - len(before)
+        self._report.num_unasked += sum(_is_unasked(one) and one.id not in before for one in drafts)
         self._report.num_over += self._num_over([one for one in drafts if one.id not in before])
         self._report.num_erased += sum(row.is_erased for row in placed.values())
 
@@ -190,13 +175,29 @@ class _Chunk:
         now = self._importer.now
         return sum(retentions[one.policy.id].is_over(month_start(time_of(one.id)), now) for one in new)
 
-    def _target(self, row: Row) -> Target:
+    def _would_be_empty(self, row: Row) -> bool:
+        """Whether the row has its place under another policy, while the one that is asked for is not there yet."""
+        project, name = self._place(row)
+        if (project, name) in self._targets or (project, name) in self._policies:
+            return False
+        id_ = id_of(row)
+        wanted = copied_id(id_, project) if project != row.get("project") else id_
+        return any(
+            place.project_id in {one.project_id for one in self._policies.values() if one.project == project}
+            for place in self._connection.execute(_PLACED, {"ids": [wanted]})
+        )
+
+    def _place(self, row: Row) -> tuple[str, str]:
         project, name = (
             self._importer.project or row.get("project"),
             self._importer.policy or row.get("policy"),
         )
         if not isinstance(project, str) or not isinstance(name, str):
             raise BadLineError("no row of an export: it names no project or policy")
+        return project, name
+
+    def _target(self, row: Row) -> Target:
+        project, name = self._place(row)
         if (project, name) not in self._targets:
             policy = self._policies.get((project, name)) or self._made(project, name, row.get("base_model"))
             versions = self._connection.execute(_VERSIONS, {"policy_id": policy.id})
@@ -213,11 +214,31 @@ class _Chunk:
     def _policy_of_logs(self) -> Policy:
         key = self._importer.project or DEFAULT_PROJECT, self._importer.policy or "default"
         if key not in self._policies:
+            names = list(self._connection.scalars(_PROJECTS))
+            if key[0] not in names:
+                raise LedgerError(
+                    f"there is no project {key[0]!r}: `slipstream keys create --project {key[0]}` makes it, and a "
+                    f"running proxy then gives it a policy; or say another --project (there is {', '.join(names)})"
+                )
             raise LedgerError(
                 f"there is no policy {key[1]!r} in project {key[0]!r} whose teacher data this would be: "
                 "say --project and --policy (`slipstream versions` lists them), or start a proxy, which registers it"
             )
         return self._policies[key]
+
+
+def _is_of_other_policy(draft: Draft, place: Any) -> bool:
+    return (
+        place is not None
+        and place.project_id == draft.policy.project_id
+        and place.policy_id != draft.policy.id
+    )
+
+
+def _is_unasked(draft: Draft) -> bool:
+    return (
+        draft.reason is Reason.EXTERNAL_MODEL and draft.call.client_name == CLIENT and not draft.call.messages
+    )
 
 
 def _count_events(connection: Connection, ids: Sequence[UUID]) -> int:

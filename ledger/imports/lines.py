@@ -36,6 +36,10 @@ def json_lines(file: IO[bytes]) -> Iterator[Line]:
 def _object(raw: bytes) -> dict[str, Any] | BadLineError:
     try:
         value = json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        return BadLineError(f"not UTF-8: byte {error.start + 1} is 0x{raw[error.start]:02x}")
+    except json.JSONDecodeError as error:
+        return BadLineError(f"not JSON: {error.msg}, at character {error.colno}")
     except (ValueError, RecursionError) as error:
         return BadLineError(f"not JSON: {error}")
     return value if isinstance(value, dict) else BadLineError("not a JSON object")

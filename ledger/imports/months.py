@@ -13,9 +13,9 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DatabaseError
 
 from ledger.identifiers import time_of
-from ledger.imports.chat_logs import moment_of
+from ledger.imports.chat_logs import dated
 from ledger.imports.exported import Row, is_exported
-from ledger.imports.lines import Line
+from ledger.imports.lines import BadLineError, Line
 from ledger.partitions import ensure_partitions, month_start
 
 _MOST = 120  # months of one import: a file of made-up ids makes no thousands of tables
@@ -35,7 +35,7 @@ class Months:
             month
             for line in lines
             if isinstance(line.value, dict)
-            for month in _months_of(line.value)
+            for month in _months_of(line.value, self._now)
             if month not in self._seen and month < self._now
         }
         new = set(sorted(new)[: _MOST - len(self._seen)])
@@ -49,10 +49,14 @@ class Months:
             _LOG.warning("partitions_not_made", error=type(error).__name__)
 
 
-def _months_of(row: Row) -> Iterator[datetime]:
+def _months_of(row: Row, now: datetime) -> Iterator[datetime]:
     """Of its exchange, its trajectory and its judgements; nothing of a line that cannot be read."""
-    if not is_exported(row):
-        moment = moment_of(row)
+    try:
+        is_row = is_exported(row)
+    except BadLineError:
+        return
+    if not is_row:
+        moment = dated(row, now)
         if moment is not None:
             yield month_start(moment)
         return

@@ -39,6 +39,11 @@ def parse_rewards(raw: bytes) -> list[RewardPost | UnprocessableError]:
 def _item(item: Any) -> RewardPost | UnprocessableError:
     if not isinstance(item, dict):
         return UnprocessableError('An item must be an object such as {"target": "run-7", "reward": 0.7}.')
+    if "target" not in item:
+        return UnprocessableError(
+            "'target' is missing: send a trajectory id, a reply's id, or your own trajectory id.",
+            param="target",
+        )
     try:
         return _post(_text(item, "target"), item, of_target="target")
     except UnprocessableError as error:

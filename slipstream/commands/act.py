@@ -12,6 +12,12 @@ from slipstream.errors import NotRunningError, SlipstreamError, UsageError
 from slipstream.http import call
 from slipstream.running import find_running
 
+_SAID = {
+    "recorded": "Recorded: {value:g} for {target}.",
+    "unchanged": "Unchanged: {target} has this judgement already.",
+    "early": "{target} is not known yet: the reward of {value:g} waits for that id. Is it spelt right?",
+}
+
 
 def reward(
     target: Annotated[
@@ -49,7 +55,8 @@ def reward(
     if target is None or value is None:
         raise UsageError("Say what is judged and the reward: slipstream reward ID 0.7. Or --from-sql FILE.")
     _refuse({"database": database, "dry-run": dry_run or None}, "goes with --from-sql")
-    _post_one(target, {"reward": value, **of_one, "source": source or "cli"})
+    answer = _post_one(target, {"reward": value, **of_one, "source": source or "cli"})
+    typer.echo(json.dumps(answer) if as_json else _SAID[answer["status"]].format(value=value, target=target))
 
 
 def _refuse(options: dict[str, Any], why: str) -> None:
@@ -59,7 +66,7 @@ def _refuse(options: dict[str, Any], why: str) -> None:
             raise UsageError(f"--{name} {why}.")
 
 
-def _post_one(target: str, body: dict[str, Any]) -> None:
+def _post_one(target: str, body: dict[str, Any]) -> dict[str, Any]:
     from urllib.parse import quote
 
     url = f"{find_running().url}/v1/trajectories/{quote(target, safe='')}/reward"
@@ -70,10 +77,10 @@ def _post_one(target: str, body: dict[str, Any]) -> None:
         raise NotRunningError(
             f"No proxy answers at {url}: start one with `slipstream up`, or set SLIPSTREAM_URL."
         ) from error
-    if status >= 400:  # noqa: PLR2004
+    if status >= 400 or not isinstance(answer, dict):  # noqa: PLR2004
         message = answer.get("error", {}).get("message") if isinstance(answer, dict) else answer
         raise SlipstreamError(f"The reward was refused ({status}): {message}")
-    typer.echo(json.dumps(answer))
+    return answer
 
 
 def train() -> None:

@@ -14,9 +14,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from ledger.exports.export import FORMATS, STANDARD_OUTPUT
 from ledger.exports.export import export as write
-from ledger.exports.filters import Filters, groups_named
-from ledger.imports.file import Importer, Report
+from ledger.exports.filters import Filters, check_filters, groups_named
+from ledger.imports.batches import joined, requests_of
+from ledger.imports.file import Importer
 from ledger.imports.lines import json_lines, parquet_lines
+from ledger.imports.report import Report
 from slipstream.commands.erase import operator
 from slipstream.commands.look import JsonOption, ledger_engine
 from slipstream.errors import SlipstreamError, UsageError
@@ -24,6 +26,7 @@ from slipstream.errors import SlipstreamError, UsageError
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="parquet or jsonl; else by the file's ending.")
 ]
+_MOST_TOLD = 20  # bad lines; all are counted, and stand in --json
 _OWN = "the rows' own; of chat logs: default"
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60}
 
@@ -39,9 +42,12 @@ def export(
     until: Annotated[str | None, typer.Option(help="Calls before then.")] = None,
     is_trainable: Annotated[bool, typer.Option("--trainable", help="Only what the trainer may use.")] = False,
     group: Annotated[str | None, typer.Option(help="Only this group's: its id or key.")] = None,
+    is_forced: Annotated[bool, typer.Option("--force", help="Replace a file that has this name.")] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Write exchanges, whole, with their rewards and what they taught. The file gets its name once it is whole."""
+    if path != STANDARD_OUTPUT and Path(path).exists() and not is_forced:
+        raise UsageError(f"{path} exists: say --force to replace it, or another name.")
     with ledger_engine() as engine:
         group_ids = None
         if group is not None:
@@ -50,6 +56,8 @@ def export(
         filters = Filters(
             project, policy, version, _moment(since), _moment(until), is_trainable or None, group_ids
         )
+        with engine.connect() as connection:
+            check_filters(connection, filters)
         with shown(is_hidden=as_json) as progress:
             task = progress.add_task("exchanges", total=None)
 
@@ -68,6 +76,7 @@ def import_(
     format_: FormatOption = None,
     project: Annotated[str | None, typer.Option(help="Into this project.", show_default=_OWN)] = None,
     policy: Annotated[str | None, typer.Option(help="Into this policy.", show_default=_OWN)] = None,
+    requests: Annotated[Path | None, typer.Option(help="A batch's input file, whose questions the answers get, by custom_id.")] = None,
     is_dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come of it, and change nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -85,6 +94,9 @@ def import_(
         )
         is_parquet = format_ == "parquet" or (format_ is None and path.endswith(".parquet"))
         lines = parquet_lines(Path(path)) if is_parquet else json_lines(file)
+        if requests is not None:
+            with told_errors(str(requests)), requests.open("rb") as asked:
+                lines = joined(lines, requests_of(json_lines(asked)))
 
         def advance() -> None:
             if file is not sys.stdin.buffer and not is_parquet:
@@ -103,16 +115,31 @@ def _told(report: Report, is_dry_run: bool) -> str:
     lines = [
         f"{would} {report.num_new} exchanges and {report.num_rewards} judgements from {report.num_lines} lines.",
         f"{report.num_existing} exchanges were there already.",
-        *(f"line {bad['line']}: {bad['problem']}" for bad in report.bad_lines),
+        *_under_another_policy(report.num_other_policy),
+        *_without_question(report.num_unasked),
+        *(f"line {bad['line']}: {bad['problem']}" for bad in report.bad_lines[:_MOST_TOLD]),
     ]
     if report.num_over:
         lines.append(
             f"{report.num_over} of them are older than their policy keeps rows, and go with the next run of "
             "retention, within the hour: `slipstream retention show`, `slipstream retention set`."
         )
-    if report.num_bad > len(report.bad_lines):
-        lines.append(f"… {report.num_bad} bad lines in all.")
+    if report.num_bad > _MOST_TOLD:
+        lines.append(f"and {report.num_bad - _MOST_TOLD} more bad lines: --json lists them all.")
     return "\n".join(lines)
+
+
+def _under_another_policy(number: int) -> list[str]:
+    told = f"{number} exchanges are here under another policy and stay there: --project copies into another project."
+    return [told] if number else []
+
+
+def _without_question(number: int) -> list[str]:
+    told = (
+        f"{number} answers came without their question: a batch's output holds none. Its input file does, by the same "
+        "custom_id, which is kept in metadata: say --requests INPUT.jsonl at the first import."
+    )
+    return [told] if number else []
 
 
 @contextmanager

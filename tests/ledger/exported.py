@@ -9,8 +9,9 @@ from sqlalchemy import Engine
 
 from ledger.exports.export import export
 from ledger.exports.filters import Filters
-from ledger.imports.file import Importer, Report
+from ledger.imports.file import Importer
 from ledger.imports.lines import Line, json_lines, parquet_lines
+from ledger.imports.report import Report
 from ledger.recording import record_calls
 from ledger.rewards import RewardPost, post_reward
 from ledger.vocabulary import ExchangeStatus, Reason

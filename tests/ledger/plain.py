@@ -1,5 +1,6 @@
 """What the plain answers share: the world as flat lists, and the arithmetic of SQL's aggregates."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from statistics import mean
@@ -43,3 +44,8 @@ def percentile(values: list[float], share: float) -> float:
 def week(ms: int) -> str:
     day = moment(ms).date()
     return str(day.fromordinal(day.toordinal() - day.weekday()))
+
+
+def short(text: str, num_characters: int) -> str:
+    """As a table shows a text: on one line, its beginning."""
+    return re.sub(r"\s+", " ", text)[:num_characters]

@@ -10,7 +10,7 @@ from statistics import mean, variance
 
 from bench.ledger.traffic import Traffic
 from bench.ledger.world import LINES, Reward, Sample, Task, Trajectory
-from tests.ledger.plain import Rows, by, percentile, score, trajectories, week
+from tests.ledger.plain import Rows, by, percentile, score, short, trajectories, week
 
 
 def _versions(tasks: list[Task], since: int) -> dict[tuple[str, str, int], list[float]]:
@@ -52,7 +52,7 @@ def next_step(tasks: list[Task], since: int) -> Rows:
             num = len(task.members())
             rows.append((
                 *LINES[task.line], f"{task.id:032x}", task.kind, num, len(scored), num - len(scored),
-                mean(scored), sqrt(variance(scored)), ..., task.trajectories[0].prompt[:60],
+                mean(scored), sqrt(variance(scored)), ..., short(task.trajectories[0].prompt, 40),
             ))  # fmt: skip
     return sorted(rows, key=lambda row: row[2])[:50]
 
@@ -71,7 +71,7 @@ def who_rewards_what(tasks: list[Task], since: int) -> Rows:
 
 
 def _counts(pairs: list[tuple[Trajectory, Reward]]) -> tuple[int, int]:
-    return sum((r.value or 0) < 0 for _, r in pairs), len(pairs)
+    return sum((r.value or 0) <= 0 for _, r in pairs), len(pairs)
 
 
 def unhappy_users(tasks: list[Task], since: int) -> Rows:
@@ -101,7 +101,16 @@ def best_and_worst(tasks: list[Task], since: int) -> Rows:
     for id_ in sorted([*best, *worst], key=lambda id_: (-scored[id_][0], id_)):
         reward, t = scored[id_]
         which = "best" if id_ in best else "worst"
-        rows.append((which, reward, *LINES[t.line], f"{id_:032x}", t.prompt[:60], t.exchanges[-1].text[:60]))
+        rows.append(
+            (
+                which,
+                reward,
+                *LINES[t.line],
+                f"{id_:032x}",
+                short(t.prompt, 20),
+                short(t.exchanges[-1].text, 20),
+            )
+        )
     return rows
 
 
@@ -145,10 +154,18 @@ def failing_prompts(tasks: list[Task], since: int) -> Rows:
         if t.id >> 80 >= since and (reward := score(t, since)) is not None
     ]
     rows = []
-    for key, pairs in by(lambda t, _: (*LINES[t.line], t.prompt[:80]), attempts).items():
+    for key, pairs in by(lambda t, _: (*LINES[t.line], t.prompt), attempts).items():
         rewards = [reward for _, reward in pairs]
         if len(rewards) >= 3 and max(rewards) <= 0:
-            rows.append((*key, len(rewards), mean(rewards), max(f"{t.id:032x}" for t, _ in pairs)))
+            rows.append(
+                (
+                    *key[:2],
+                    short(key[2], 40),
+                    len(rewards),
+                    mean(rewards),
+                    max(f"{t.id:032x}" for t, _ in pairs),
+                )
+            )
     return sorted(rows, key=lambda row: (-row[3], *row[:3]))[:20]
 
 
@@ -182,4 +199,4 @@ def trained_by_version(traffic: Traffic, version: int) -> Rows:
 def _sample(s: Sample) -> tuple[object, ...]:
     advantage = (s.reward or 0) - s.baseline
     known = (f"{s.trajectory.id:032x}", s.exchange.version, s.reward, s.baseline, "prompt_group", advantage)
-    return (*known, s.exchange.num_completion_tokens, s.exchange.text[:60], s.exchange.id)
+    return (*known, s.exchange.num_completion_tokens, short(s.exchange.text, 40), s.exchange.id)

@@ -133,5 +133,5 @@ def untrainable(tasks: list[Task], since: int) -> Rows:
     rows = []
     for (line, reason), pairs in by(lambda t, e: (t.line, e.reason), every).items():
         tokens = sum(e.num_completion_tokens for _, e in pairs)
-        rows.append((*LINES[line], reason, len(pairs), 100 * len(pairs) / whole[line], tokens))
-    return sorted(rows, key=lambda row: (row[0], row[1], -row[3], row[2] or "~"))
+        rows.append((*LINES[line], reason or "trainable", len(pairs), 100 * len(pairs) / whole[line], tokens))
+    return sorted(rows, key=lambda row: (row[0], row[1], -row[3], row[2]))

@@ -10,8 +10,9 @@ from sqlalchemy import Connection, Engine
 from ledger.erasure.subject import Subject
 from ledger.errors import LedgerError
 from ledger.imports.chat_logs import call_of
-from ledger.imports.file import Importer, Report
+from ledger.imports.file import Importer
 from ledger.imports.lines import BadLineError, Line
+from ledger.imports.report import Report
 from ledger.rewards import RewardPost, post_reward
 from ledger.vocabulary import ErasureSubject
 from tests.ledger.calls import a_policy, rows
@@ -42,7 +43,14 @@ SHAPES: dict[str, dict[str, Any]] = {
     "stored completion": {**COMPLETION, "messages": [ASKED], "metadata": {"k": "v"}},
     "input and output": {"input": [ASKED], "output": ANSWER},
     "text": {"messages": [ASKED], "completion": "4"},
+    "texts": {"prompt": "2 + 2?", "completion": "4"},
+    "texts by other names": {"input": "2 + 2?", "output": "4"},
+    "request as a text": {"request": "2 + 2?", "response": COMPLETION},
+    "legacy request": {"body": {"model": "m", "prompt": ["2 + 2?"]}, "response": {"status_code": 200, "body": COMPLETION}},
+    "completion alone": COMPLETION,
 }  # fmt: skip
+UNASKED = ("batch output", "completion alone")
+SILENT = {"role": "assistant", "content": None}
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, "neither"),
     "no answer": ({"messages": [ASKED]}, "does not end"),
@@ -51,6 +59,31 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "failed": ({"custom_id": "a", "response": {"status_code": 429, "body": {}}}, "status 429"),
     "failed without status": ({"custom_id": "a", "response": None, "error": {"code": "x"}}, "failed"),
     "no choices": ({"request": {"messages": [ASKED]}, "response": {"id": "x"}}, "no 'choices'"),
+    "no question": ({"prompt": {"text": "2 + 2?"}, "completion": "4"}, "no list of messages"),
+    "no question beside an answer": ({"question": "2 + 2?", "completion": "4"}, "no question"),
+    "an empty question": ({"prompt": "", "completion": "4"}, "no question"),
+    "no question in a request": ({"request": {"model": "m"}, "response": COMPLETION}, "no question"),
+    "unknown role": (
+        {"messages": [{"role": "usr", "content": "q"}, ANSWER]},
+        "message 1 has the unknown role 'usr'",
+    ),
+    "silent turn": (
+        {"messages": [ASKED, SILENT, ASKED, ANSWER]},
+        "message 2 is the assistant's and has neither",
+    ),
+    "silent answer": ({"messages": [ASKED], "output": SILENT}, "choice 0 is the assistant's and has neither"),
+    "answer of the user": ({"messages": [ASKED], "output": ASKED}, "by 'user'"),
+    "no time": (
+        {"messages": [ASKED, ANSWER], "timestamp": "yesterday"},
+        "'timestamp' is no time: 'yesterday'",
+    ),
+    "true is no time": ({"messages": [ASKED, ANSWER], "created": True}, "'created' is no time"),
+    "before 2015": ({"messages": [ASKED, ANSWER], "created": 1_000_000_000}, "'created' is 2001-09-09"),
+    "in the future": (
+        {"messages": [ASKED, ANSWER], "created_at": "2098-01-01"},
+        "more than a day in the future",
+    ),
+    "beyond all years": ({"messages": [ASKED, ANSWER], "created": 1e300}, "'created' is no time"),
     "no message": ({"messages": [ASKED], "choices": [{"text": "4"}]}, "no message"),
 }
 
@@ -73,7 +106,7 @@ def test_a_line_of_each_shape_becomes_one_exchange(engine: Engine, shape: str) -
         )
         assert rows(connection, "SELECT group_id FROM trajectories") == [(None,)]
     answer = CALLING if "tools" in shape else ANSWER
-    assert row == (None, "external_model", None if shape == "batch output" else [ASKED], answer)
+    assert row == (None, "external_model", None if shape in UNASKED else [ASKED], answer)
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -113,6 +146,30 @@ def test_what_a_response_says_of_itself_is_kept(connection: Connection) -> None:
     )
 
 
+def test_a_batch_keeps_the_id_by_which_its_input_knows_it(connection: Connection) -> None:
+    policy = a_policy(connection)
+    call = call_of(SHAPES["batch output"], policy, NOW)
+    assert call.attribution.metadata == {"custom_id": "a"}
+    with_both = call_of(SHAPES["stored completion"] | {"custom_id": "b"}, policy, NOW)
+    assert with_both.attribution.metadata == {"custom_id": "b", "k": "v"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "2026-11-29T12:00:00Z",
+        "2026-11-29T13:00:00+01:00",
+        "2026-11-29T12:00:00",
+        1_795_953_600,
+        1_795_953_600_000,
+        "1795953600",
+    ],
+)
+def test_a_time_may_be_said_as_logs_say_it(connection: Connection, said: object) -> None:
+    call = call_of(SHAPES["fine-tuning"] | {"timestamp": said}, a_policy(connection), NOW)
+    assert call.started_at == datetime(2026, 11, 29, 12, tzinfo=UTC)
+
+
 def test_each_choice_is_an_exchange(engine: Engine) -> None:
     with engine.begin() as connection:
         a_policy(connection)
@@ -145,8 +202,12 @@ def test_a_line_that_was_erased_does_not_come_back(engine: Engine, shape: str) -
 
 
 def test_a_policy_that_is_not_there_is_refused_with_the_remedy(engine: Engine) -> None:
-    with pytest.raises(LedgerError, match="--policy"):
+    with pytest.raises(LedgerError, match="keys create --project nowhere"):
         imported(engine, SHAPES["pair"], project="nowhere")
+    with engine.begin() as connection:
+        a_policy(connection)
+    with pytest.raises(LedgerError, match="--policy"):
+        imported(engine, SHAPES["pair"], policy="nowhere")
 
 
 def test_odd_members_end_in_a_sentence_or_in_a_row(connection: Connection) -> None:

@@ -9,9 +9,11 @@ import pytest
 from tests.ledger import plain_rewards, plain_traffic
 from tests.ledger.conftest import PLAN, LoadedWorld
 from tests.ledger.plain import Rows
-from tests.ledger.psql import QUERIES, psql
+from tests.ledger.psql import QUERIES, psql, shown
 
 SINCE = PLAN.until - timedelta(days=45)
+NUM_COLUMNS = 125  # of a terminal, about
+WIDE = {"next_step", "slowest_calls", "trained_by_version"}  # an id and many figures: for \x
 SINCE_MS = int(SINCE.timestamp() * 1000)
 OPTIONS = {
     "tokens_by_route": {"prompt_price": 1, "completion_price": 2},
@@ -69,3 +71,9 @@ def test_a_time_range_has_a_default_of_thirty_days(world: LoadedWorld) -> None:
     now = datetime.now(PLAN.until.tzinfo)
     given = psql(world.url, "untrainable.sql", since=(now - timedelta(days=30)).isoformat())
     assert psql(world.url, "untrainable.sql") == given
+
+
+@pytest.mark.parametrize("name", sorted(ANSWERS.keys() - WIDE))
+def test_an_answer_fits_a_terminal(world: LoadedWorld, name: str) -> None:
+    lines = shown(world.url, f"{name}.sql", since=SINCE.isoformat(), **OPTIONS.get(name, {}))
+    assert max(map(len, lines)) <= NUM_COLUMNS, lines[0]

@@ -1,12 +1,16 @@
 """The README's queries, run by psql as a user runs them, and the documentation of the views."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, text
 
 from ledger.policies import adapter_name
+from ledger.recording import record_calls
+from ledger.rewards import RewardPost, post_reward
+from tests.ledger.calls import a_call, a_policy
 from tests.ledger.learned import fill
 from tests.ledger.psql import psql
 
@@ -68,6 +72,34 @@ def test_what_trained_a_version_lists_its_samples(
     assert [row[8] for row in found] == ["0.375", "0.125", "-0.375"]
     assert found[2][3] == trained_call
     assert psql(database_url, "trained_by_version.sql", version=7) == []
+
+
+def test_a_thumb_down_is_zero_false_or_below(connection: Connection, database_url: str) -> None:
+    a_policy(connection)
+    for value in (0, False, -0.5, 1, True, 0.5):
+        call = a_call()
+        call = replace(call, attribution=replace(call.attribution, end_user="anna"))
+        record_calls(connection, [call])
+        post_reward(connection, "default", RewardPost(str(call.call_id), value=float(value)))
+    connection.commit()
+    [row] = psql(database_url, "unhappy_users.sql")
+    assert row[:6] == ["default", "default", "anna", "3", "6", "50.0"]
+
+
+def test_texts_are_on_one_line_and_an_erased_one_says_so(
+    connection: Connection, database_url: str, trained_call: str
+) -> None:
+    connection.execute(text("UPDATE exchanges SET completion_text = E'a\\n\\tb'"))
+    connection.execute(text("UPDATE trajectories SET erased_at = now() WHERE id = :id"), {"id": trained_call})
+    connection.commit()
+    found = {row[4]: row[5:] for row in psql(database_url, "best_and_worst.sql")}
+    assert found.pop(trained_call) == ["(erased)", "(erased)"]
+    assert {row[1] for row in found.values()} == {"a b"}
+
+
+@pytest.mark.usefixtures("trained_call")
+def test_what_can_be_trained_is_named(database_url: str) -> None:
+    assert [row[2] for row in psql(database_url, "untrainable.sql")] == ["trainable"]
 
 
 def test_the_views_and_the_files_are_documented(connection: Connection) -> None:

@@ -101,6 +101,18 @@ def test_an_id_column_names_the_row(run: Run, proxy: RunningProxy) -> None:
     assert [tuple(row) for row in ids] == [("vote-run-1", "survey"), ("vote-run-2", "survey")]
 
 
+def test_a_reward_by_hand_is_answered_with_a_sentence(run: Run) -> None:
+    def reward(*words: str) -> str:
+        return CliRunner().invoke(app, ["reward", *words]).stdout
+
+    assert reward("run-1", "0.5") == "Recorded: 0.5 for run-1.\n"
+    assert (
+        reward("rnu-1", "1")
+        == "rnu-1 is not known yet: the reward of 1 waits for that id. Is it spelt right?\n"
+    )
+    assert json.loads(reward("run-2", "1", "--json"))["status"] == "recorded"
+
+
 def test_a_dry_run_posts_nothing(run: Run, proxy: RunningProxy) -> None:
     done = run(QUERY, "--dry-run")
     assert "nothing was posted" in done.stdout
@@ -114,7 +126,9 @@ def test_a_dry_run_posts_nothing(run: Run, proxy: RunningProxy) -> None:
         ("SELECT run AS target FROM votes", "lacks reward"),
         ("SELECT run AS target, stars AS reward, said AS remark FROM votes", "has remark"),
         ("SELECT nothing", 'column "nothing" does not exist'),
-        ("DELETE FROM votes RETURNING run AS target, stars AS reward", "syntax error"),
+        ("DELETE FROM votes RETURNING run AS target, stars AS reward", "is no SELECT"),
+        (f"{QUERY} {QUERY}", "several statements"),
+        ("-- mine\nUPDATE votes SET stars = 1", "is no SELECT"),
         (
             "WITH d AS (DELETE FROM votes RETURNING *) SELECT run AS target, stars AS reward FROM d",
             "data-modifying",

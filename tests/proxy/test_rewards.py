@@ -209,3 +209,9 @@ def test_a_deeply_nested_request_can_be_read_back(proxy: RunningProxy) -> None:
     proxy.client.post("/v1/chat/completions", content=raw)
     proxy.exchanges()
     assert proxy.client.get("/v1/trajectories/deep").status_code == 200
+
+
+def test_an_item_without_a_target_is_told_that_it_is_missing(proxy: RunningProxy) -> None:
+    [item] = proxy.client.post("/v1/rewards", json=[{"reward": 1}]).json()["data"]
+    assert (item["status"], item["error"]["param"]) == (422, "target")
+    assert item["error"]["message"].startswith("'target' is missing: send a trajectory id")

@@ -1,4 +1,4 @@
-"""`slipstream export`, `import` and `erase`, as they are typed."""
+"""`slipstream export` and `import`, as they are typed."""
 
 import json
 from pathlib import Path
@@ -7,27 +7,11 @@ import pytest
 from sqlalchemy import Engine
 from typer.testing import CliRunner
 
-from ledger.audit.call_numbers import Spooled
-from ledger.audit.rejected import set_aside
-from ledger.policies import ensure_policy
-from ledger.recording import record_calls
 from ledger.schema import EXPECTED_REVISION
 from slipstream.cli import app
-from tests.ledger.calls import a_call, rows
-from tests.ledger.learned import fill
-from tests.ledger.test_erasure import MARK, a_marked_call
+from tests.ledger.calls import rows
 
 NUM_ROWS = 12
-
-
-@pytest.fixture
-def run(database_url: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
-    monkeypatch.setenv("DATABASE_URL", database_url)
-    monkeypatch.setenv("SLIPSTREAM_HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    with engine.begin() as connection:
-        fill(connection)
-    return CliRunner()
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
@@ -37,6 +21,29 @@ def test_a_file_by_its_ending_and_back(run: CliRunner, name: str) -> None:
     assert done.exit_code == 0, done.output
     assert "Imported 0 exchanges and 0 judgements from 12 lines" in done.stdout
     assert f"{NUM_ROWS} exchanges were there already" in done.stdout
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    (["--project", "defualt"], "there is no project 'defualt': there is default"),
+    (["--policy", "defualt"], "there is no policy 'defualt': there is default"),
+    (["--version", "9"], "there is no version 9: there is 1, 0"),
+    (["--since", "2026-11-30", "--until", "2026-11-29"], "is not before --until 2026-11-29"),
+])  # fmt: skip
+def test_a_misspelt_filter_is_told_and_no_file_is_touched(
+    run: CliRunner, options: list[str], said: str
+) -> None:
+    Path("a.jsonl").write_text("kept")
+    done = run.invoke(app, ["export", "a.jsonl", "--force", *options])
+    assert said in str(done.exception)
+    assert Path("a.jsonl").read_text() == "kept"
+
+
+def test_a_file_that_exists_is_replaced_only_by_force(run: CliRunner) -> None:
+    Path("a.jsonl").write_text("kept")
+    assert "say --force" in str(run.invoke(app, ["export", "a.jsonl"]).exception)
+    assert Path("a.jsonl").read_text() == "kept"
+    assert run.invoke(app, ["export", "a.jsonl", "--force"]).exit_code == 0
+    assert len(Path("a.jsonl").read_text().splitlines()) == NUM_ROWS
 
 
 def test_json_for_programs(run: CliRunner) -> None:
@@ -92,37 +99,6 @@ def test_a_file_that_is_no_parquet_says_so(run: CliRunner) -> None:
     assert type(done.exception).__name__ in ("LedgerError", "SlipstreamError")
 
 
-def test_erase_tells_what_it_cannot_undo(run: CliRunner, engine: Engine) -> None:
-    run.invoke(app, ["export", "a.jsonl"])
-    with engine.connect() as connection:
-        [(id_,)] = rows(connection, "SELECT trajectory_id FROM step_samples WHERE is_used ORDER BY 1 LIMIT 1")
-    told = run.invoke(app, ["erase", "--trajectory", str(id_)]).stdout
-    assert "Erased: 1 exchanges, 1 trajectories, 1 judgements" in told
-    assert "default@1 learned from 1 of them (step published), and is live" in told
-    assert "a.jsonl" in told
-    assert "No spool lies here (SLIPSTREAM_SPOOL)" in told
-    again = json.loads(run.invoke(app, ["erase", "--trajectory", str(id_), "--json"]).stdout)
-    assert (again["num_exchanges"], again["spool"]) == (1, None)
-
-
-def test_erase_empties_the_spool_of_the_home_where_no_other_is_said(
-    run: CliRunner, engine: Engine, tmp_path: Path
-) -> None:
-    """It is where a proxy without SLIPSTREAM_SPOOL has it."""
-    call = a_marked_call()
-    (tmp_path / "spool").mkdir()
-    path = set_aside(tmp_path / "spool", "1-a", Spooled(call, 1), ValueError())
-    assert MARK.encode() in path.read_bytes()
-    done = run.invoke(app, ["erase", "--trajectory", str(call.attribution.trajectory_id), "--json"])
-    assert json.loads(done.stdout)["spool"] == {
-        "num_frames": 1,
-        "num_waiting": 0,
-        "num_calls": 0,
-        "num_rejected": 1,
-    }
-    assert MARK.encode() not in path.read_bytes()
-
-
 @pytest.mark.parametrize(
     ("since", "number"), [("7d", NUM_ROWS), ("2020-01-01", NUM_ROWS), ("2200-01-01T00:00:00Z", 0)]
 )
@@ -135,27 +111,6 @@ def test_an_export_that_wrote_nothing_is_not_listed(run: CliRunner, engine: Engi
     run.invoke(app, ["export", "/nowhere/a.jsonl"])
     with engine.connect() as connection:
         assert rows(connection, "SELECT count(*) FROM exports") == [(0,)]
-
-
-def test_erase_counts_what_lay_in_the_spool(run: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = Path.cwd() / "spool"
-    root.mkdir()
-    monkeypatch.setenv("SLIPSTREAM_SPOOL", str(root))
-    set_aside(root, "1-a", Spooled(a_call(request={"user": "anna"}), 2), ValueError())
-    assert "0 calls, 1 refused record." in run.invoke(app, ["erase", "--user", "anna"]).stdout
-
-
-def test_erase_says_where_else_the_user_has_rows(run: CliRunner, engine: Engine) -> None:
-    with engine.begin() as connection:
-        for project in ("acme", "default"):
-            ensure_policy(connection, name="default", base_model="base", project=project)
-            record_calls(connection, [a_call(project=project, request={"user": "anna"})])
-    assert "--project acme" in run.invoke(app, ["erase", "--user", "anna"]).stderr
-    assert "--project" not in run.invoke(app, ["erase", "--user", "anna", "--project", "acme"]).stderr
-
-
-def test_erase_takes_one_subject(run: CliRunner) -> None:
-    assert "only one of them" in str(run.invoke(app, ["erase", "--user", "a", "--trajectory", "b"]).exception)
 
 
 def test_migrate_says_from_where_to_where(run: CliRunner) -> None:

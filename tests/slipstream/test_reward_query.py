@@ -35,8 +35,9 @@ def test_numbers_and_booleans_are_rewards(value: object, reward: object) -> None
         (float("nan"), "not finite"),
         (Decimal("NaN"), "not finite"),
         (float("inf"), "not finite"),
-        ("0.5", "is str: cast it"),
-        (datetime(2026, 11, 30, tzinfo=UTC), "is datetime: cast it"),
+        ("0.5", "is text: cast it"),
+        ({"a": 1}, "is json: cast it"),
+        (datetime(2026, 11, 30, tzinfo=UTC), "is timestamp: cast it"),
     ],
 )
 def test_what_is_no_finite_number_is_refused_by_row(value: object, message: str) -> None:
