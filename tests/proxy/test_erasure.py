@@ -147,6 +147,13 @@ def test_nobody_is_erased_by_a_name_that_is_not_there(proxy: RunningProxy, path:
     assert proxy.rows("SELECT 1 FROM erasures") == []
 
 
+def test_a_reward_is_not_taken_back_by_erasing_what_it_judges(proxy: RunningProxy) -> None:
+    proxy.chat(headers={"x-trajectory-id": "run/reward"})
+    assert proxy.client.delete("/v1/trajectories/run/reward").status_code == 405
+    [row] = proxy.exchanges()
+    assert row.erased_at is None
+
+
 def test_a_name_may_be_any_text(proxy: RunningProxy) -> None:
     """In the body as JSON, in the path URL-encoded."""
     names = {"a/b": "a%2Fb", "\x00": "%00", "ü %": "%C3%BC%20%25", "x" * 3000: "x" * 3000, "7": "7"}
