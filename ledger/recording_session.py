@@ -43,26 +43,10 @@ class RecordingSession:
 
     def record(self, calls: Sequence[CallRecord], *reports: Question) -> list[UUID]:
         """All of them and the reports, committed together, or an exception. Those that were erased as they came."""
-        if self._connection is None:
-            self._connection = self._engine.connect()
-        try:
-            with self._connection.begin():
-                asked = direct(self._connection)
-                for statement, parameters in reports:
-                    asked.later(statement, parameters)
-                erased: list[UUID] = []
-                if calls:
-                    policies = self._known(self._connection, calls)
-                    erased = record_calls(cast("Connection", asked), calls, policies=policies)
-                else:
-                    asked.ask()
-                return erased
-        except BaseException:
-            self.rest()
-            raise
+        return self.ask(lambda connection: self._record(connection, calls, reports))
 
     def ask(self, question: Callable[[Connection], T]) -> T:
-        """Something else, between batches, on the same connection."""
+        """One transaction on the kept connection."""
         if self._connection is None:
             self._connection = self._engine.connect()
         try:
@@ -71,6 +55,17 @@ class RecordingSession:
         except BaseException:
             self.rest()
             raise
+
+    def _record(
+        self, connection: Connection, calls: Sequence[CallRecord], reports: Sequence[Question]
+    ) -> list[UUID]:
+        asked = direct(connection)
+        for statement, parameters in reports:
+            asked.later(statement, parameters)
+        if not calls:
+            asked.ask()
+            return []
+        return record_calls(cast("Connection", asked), calls, policies=self._known(connection, calls))
 
     def rest(self) -> None:
         """Gives the connection back."""

@@ -38,10 +38,10 @@ class CallNumbers:
         self._waiting: dict[int, NumberSet] = {}
 
     def following(self, call_id: UUID) -> int:
-        return self.given.get(call_id.int // _HOUR, 0) + 1
+        return self.given.get(hour_of(call_id), 0) + 1
 
     def give(self, call_id: UUID, number: int) -> None:
-        hour = call_id.int // _HOUR
+        hour = hour_of(call_id)
         if number > self.given.get(hour, 0):
             self.given[hour] = number
 

@@ -88,13 +88,13 @@ def _compare_one(evidence: Evidence, key: Key) -> Hour:
     is_here = process is None or process.is_here
     is_ended = process is not None and process.is_ended
     rest = NumberSet.up_to(known) - captured.committed
-    rejected = _both(rest, held.rejected if is_here else held.rejected | captured.rejected)
+    rejected = rest & (held.rejected if is_here else held.rejected | captured.rejected)
     rest -= rejected
-    waiting = _both(rest, held.finished)
+    waiting = rest & held.finished
     rest -= waiting
-    running = _both(rest, held.accepted)
+    running = rest & held.accepted
     if not is_ended:  # numbers that were given since the disk was read
-        running |= _both(rest, NumberSet.up_to(known) - NumberSet.up_to(was_known))
+        running |= rest & (NumberSet.up_to(known) - NumberSet.up_to(was_known))
     rest -= running
     elsewhere = rest if process and _is_elsewhere(process, evidence.now) else NumberSet()
     return Hour(
@@ -115,7 +115,3 @@ def _compare_one(evidence: Evidence, key: Key) -> Hour:
 
 def _is_elsewhere(process: Process, now: datetime) -> bool:
     return not process.is_here and not process.is_ended and now - process.seen_at < SILENCE
-
-
-def _both(one: NumberSet, other: NumberSet) -> NumberSet:
-    return one - (one - other)

@@ -24,7 +24,7 @@ _CAPTURED = text("""
         CAST(committed AS text), CAST(interrupted AS text), CAST(rejected AS text), uncaptured
     FROM capture_hours
 """)
-_PROCESSES = text("SELECT process, host, spool, num_damaged, seen_at, ended_at, now() FROM capture_processes")
+_PROCESSES = text("SELECT process, host, spool, num_damaged, seen_at, ended_at FROM capture_processes")
 _IS_KNOWN = text("SELECT EXISTS (SELECT FROM capture_processes WHERE host = :host AND spool = :spool)")
 _NOW = text("SELECT now()")
 # A call's exchanges differ in the last 16 bits of their ids.
@@ -103,7 +103,7 @@ def _evidence(
     parse = NumberSet.parse
     here = (socket.gethostname(), str(spool.absolute()))
     processes, num_damaged = {}, 0
-    for process, host, path, damaged, seen_at, ended_at, _ in connection.execute(_PROCESSES):
+    for process, host, path, damaged, seen_at, ended_at in connection.execute(_PROCESSES):
         processes[process] = Process(
             seen_at,
             is_ended=ended_at is not None,

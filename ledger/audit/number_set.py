@@ -73,6 +73,9 @@ class NumberSet:
             found.remove(first, end)
         return found
 
+    def __and__(self, other: "NumberSet") -> "NumberSet":
+        return self - (self - other)
+
     def copy(self) -> "NumberSet":
         found = NumberSet()
         found._starts, found._ends = self._starts.copy(), self._ends.copy()

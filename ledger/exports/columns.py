@@ -22,7 +22,7 @@ class Kind(StrEnum):
     REALS = "reals"  # "-0.5,NaN"
 
 
-_OF_EXCHANGE = {
+STORED = {
     "request_id": Kind.TEXT, "choice_index": Kind.INTEGER, "prompt_index": Kind.INTEGER, "endpoint": Kind.TEXT,
     "is_streamed": Kind.BOOLEAN, "requested_model": Kind.TEXT, "answered_model": Kind.TEXT,
     "client_name": Kind.TEXT, "status": Kind.TEXT, "http_status": Kind.INTEGER, "error": Kind.JSON,
@@ -34,7 +34,6 @@ _OF_EXCHANGE = {
     "first_token_seconds": Kind.DOUBLE, "total_seconds": Kind.DOUBLE, "started_at": Kind.MOMENT,
     "is_trainable": Kind.BOOLEAN, "untrainable_reason": Kind.TEXT, "created_at": Kind.MOMENT,
 }  # fmt: skip
-STORED = _OF_EXCHANGE
 """Columns of `exchanges` that are written as they are."""
 
 DIGESTS = ("request_sha256", "conversation_sha256")
@@ -50,7 +49,7 @@ COLUMNS: dict[str, Kind] = {
     "export_version": Kind.INTEGER, "id": Kind.UUID, "trajectory_id": Kind.UUID, "project": Kind.TEXT,
     "policy": Kind.TEXT, "base_model": Kind.TEXT, "version": Kind.INTEGER, "adapter_sha256": Kind.TEXT,
     "messages": Kind.JSON, "prompt_ids": Kind.IDS,
-    **_OF_EXCHANGE,
+    **STORED,
     **dict.fromkeys(DIGESTS, Kind.TEXT),
     **OF_TRAJECTORY,
     **OF_GROUP,

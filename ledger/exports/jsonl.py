@@ -39,14 +39,14 @@ def written(value: Any, kind: Kind) -> str:
         )
     if isinstance(value, float) and not math.isfinite(value):
         return _NUMBERS["NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"]
-    return json.dumps(_plain(value), ensure_ascii=False)
+    return json.dumps(plain(value), ensure_ascii=False)
 
 
 def _odd_reals(value: str) -> str:
     return f"[{','.join(_NUMBERS.get(item, item) for item in value.split(','))}]"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     if isinstance(value, UUID):
         return str(value)
     return value.isoformat() if isinstance(value, datetime) else value

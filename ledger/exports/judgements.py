@@ -3,11 +3,12 @@
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, text
+
+from ledger.exports.jsonl import plain
 
 # As columns hold it: text storable, and a judgement of the whole trajectory stands beside each of its exchanges.
 _REWARDS = text("""
@@ -29,7 +30,7 @@ class Beside:
     def __init__(self, rows: Any) -> None:
         self._found: dict[tuple[UUID, UUID | None], list[dict[str, Any]]] = defaultdict(list)
         for row in rows.mappings():
-            values = {name: _plain(value) for name, value in row.items() if not name.startswith("of_")}
+            values = {name: plain(value) for name, value in row.items() if not name.startswith("of_")}
             self._found[row["of_trajectory"], row["of_exchange"]].append(values)
 
     def json(self, trajectory_id: UUID, exchange_id: UUID) -> str:
@@ -44,9 +45,3 @@ def rewards_of(connection: Connection, trajectory_ids: Sequence[UUID]) -> Beside
 
 def samples_of(connection: Connection, trajectory_ids: Sequence[UUID]) -> Beside:
     return Beside(connection.execute(_SAMPLES, {"ids": list(trajectory_ids)}))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, UUID):
-        return str(value)
-    return value.isoformat() if isinstance(value, datetime) else value

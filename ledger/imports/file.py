@@ -55,11 +55,11 @@ class Importer:
     policy: str | None = None
     is_dry_run: bool = False
     report: Report = field(default_factory=Report)
-    _now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def run(self, lines: Iterable[Line], progress: Callable[[], None]) -> Report:
         """Raises LedgerError where nothing can be imported at all."""
-        months = Months(self.engine, self._now)
+        months = Months(self.engine, self.now)
         for chunk in in_chunks(iter(lines), _LINES):
             self.report.num_lines += len(chunk)
             if not self.is_dry_run:
@@ -88,10 +88,6 @@ class Importer:
             if self.is_dry_run:
                 transaction.rollback()
         return done
-
-    @property
-    def now(self) -> datetime:
-        return self._now
 
 
 class _Chunk:
