@@ -160,10 +160,8 @@ def _add_erasing(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:
     async def user(caller: Administering, user: str) -> Response:
         return await erase(caller, ErasureSubject.USER, user)
 
-    @app.delete("/v1/trajectories/{trajectory_id:path}")
+    @app.delete("/v1/trajectories/{trajectory_id:erasable}")
     async def trajectory(caller: Administering, trajectory_id: str) -> Response:
-        if trajectory_id.endswith("/reward"):  # whoever takes back a reward wants no erasure
-            raise unknown_route("DELETE", f"/v1/trajectories/{trajectory_id}", 405)
         return await erase(caller, ErasureSubject.TRAJECTORY, trajectory_id)
 
 
