@@ -71,6 +71,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._num_framing_bytes = 0
         self._stop_timer()
         super().on_headers_complete()
+        self.headers = []  # the parser appends trailers, too, and those are no headers of the call
         if self.scope["http_version"] < CHUNKS_SINCE:
             self.cycle.send = PlainReply(self.cycle, self.caller).send  # type: ignore[method-assign]
 
@@ -122,7 +123,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._is_refused = True
         self._stop_timer()
         if self._is_at_rest and self.cycle.more_body:
-            self.transport.close()  # that request has its answer
+            self._hang_up()  # that request has its answer
         elif self.cycle is None or self.cycle.response_complete or self._gives_up_body():
             self._answer(error)
 
@@ -144,6 +145,9 @@ class LimitedProtocol(HttpToolsProtocol):
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
+        self._hang_up()
+
+    def _hang_up(self) -> None:
         self.transport.write_eof()
         self._linger_end = self.loop.time() + self.header_seconds
         self._linger()
