@@ -40,7 +40,7 @@ def checked_max_tokens(values: dict[str, Any], *names: str, settings: ProxySetti
     first: int | None = None
     for name in names:
         value = _number(values.get(name))
-        if value is None:
+        if value is None or value == -math.inf:  # vLLM says what is wrong with it
             continue
         if value > settings.max_tokens:
             raise InvalidRequestError(
