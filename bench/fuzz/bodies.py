@@ -40,7 +40,7 @@ def odd_member(rng: random.Random, name: str) -> Case:
     body = copy.deepcopy(rng.choice(BODIES[path]))
     for _ in range(rng.choice((1, 1, 2, 3))):
         if rng.random() < 0.6:
-            body[rng.choice(_FIELDS)] = rng.choice(_ODD_VALUES)
+            body[rng.choice(_FIELDS)] = _odd_value(rng)
         else:
             _replace_inside(rng, body)
     return once("odd member", _post(path, _dumps(rng, body), name))
@@ -58,7 +58,12 @@ def _replace_inside(rng: random.Random, value: Any) -> None:
     if isinstance(value[key], dict | list) and rng.random() < 0.7:
         _replace_inside(rng, value[key])
     else:
-        value[key] = rng.choice(_ODD_VALUES)
+        value[key] = _odd_value(rng)
+
+
+def _odd_value(rng: random.Random) -> Any:
+    """One of its own: what a case changes inside it must not reach the next case, nor contain itself."""
+    return copy.deepcopy(rng.choice(_ODD_VALUES))
 
 
 def _dumps(rng: random.Random, body: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench.fuzz import bodies
 from bench.fuzz.attempt import attempt
 from bench.fuzz.case import Case, Ending, once
 from bench.fuzz.finding import Finding, alike
@@ -21,6 +22,14 @@ def reply(status: int, body: bytes, *headers: str) -> bytes:
 def test_a_case_is_made_of_its_two_numbers_alone() -> None:
     assert [case_of(7, n) for n in range(50)] == [case_of(7, n) for n in range(50)]
     assert case_of(7, 1) != case_of(8, 1)
+
+
+def test_no_case_changes_another() -> None:
+    """What a case changes inside an odd value was in every later one, and at last in itself."""
+    before = repr(bodies._ODD_VALUES)
+    for number in range(3000):
+        case_of(1796050888, number)
+    assert repr(bodies._ODD_VALUES) == before
 
 
 def test_all_kinds_of_cases_are_sent() -> None:
