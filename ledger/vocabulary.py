@@ -24,6 +24,7 @@ class GroupKind(StrEnum):
     EXPLICIT = "explicit"  # X-Group-Id
     CHOICES = "choices"  # the n choices of one call
     PROMPT = "prompt"  # same first prompt, tools and policy, within a window
+    COMPARISON = "comparison"  # trajectories that somebody compared with each other
 
 
 class GroupState(StrEnum):
@@ -66,6 +67,46 @@ class BaselineKind(StrEnum):
     EXPLICIT_GROUP = "explicit_group"
     CHOICES_GROUP = "choices_group"
     PROMPT_GROUP = "prompt_group"
+    COMPARISON_GROUP = "comparison_group"
+    STORED_GROUP = "stored_group"  # of a group of the same task that was trained before
+    RUNNING = "running"  # of the policy's route: route_baselines
+
+
+class Combination(StrEnum):
+    """How the judgements that count make one reward: a policy's rule."""
+
+    MEAN = "mean"  # weighted by the metrics' weights
+    SUM = "sum"  # of weight x score
+    MIN = "min"
+    LAST = "last"  # the newest
+
+
+class Direction(StrEnum):
+    """Which end of a metric's range is the good one."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+class NotCounted(StrEnum):
+    """Why a reward event is not part of the reward: v1.rewards.not_counted_reason."""
+
+    EARLY = "early"
+    OTHER_METRIC = "other_metric"
+    SUPERSEDED = "superseded"
+    RETRACTION = "retraction"
+    NO_VALUE = "no_value"
+    OUT_OF_RANGE = "out_of_range"
+    OUTRANKED = "outranked"
+
+
+class JudgeRunState(StrEnum):
+    """running -> finished | failed. refused: nothing was asked, since the budget is spent."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    REFUSED = "refused"
 
 
 class Reason(StrEnum):
@@ -89,6 +130,8 @@ class Reason(StrEnum):
     GROUP_ALREADY_TRAINED = "group_already_trained"
     TOO_STALE = "too_stale"
     TOO_LONG = "too_long"
+    TRUNCATED = "truncated"
+    NO_BASELINE = "no_baseline"
     ERASED = "erased"
 
 
@@ -115,7 +158,15 @@ class Scope(StrEnum):
 
 
 REWARD_METRIC = "reward"
-"""The metric that makes the reward of a trajectory; other metrics are stored and do not count yet."""
+"""The metric that counts in every policy; others count where a policy declares them (ledger.tables.metrics)."""
+
+COMMENT_METRIC = "comment"
+DEMONSTRATION_METRIC = "demonstration"
+COMPARISON_METRIC = "comparison"
+"""1 for the preferred, 0 for the other: counts in every policy."""
+
+JUDGE_SOURCE = "judge"
+"""Its scores count only where nobody else judged."""
 
 DEFAULT_PROJECT = "default"
 

@@ -16,7 +16,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from ledger.tables.metadata import created_at, metadata, one_of
 from ledger.vocabulary import ACTIVE_STEP_STATES, BaselineKind, Reason, StepState
@@ -82,7 +82,11 @@ step_samples = Table(
     Column("exchange_id", Uuid, nullable=False, comment="The exchange."),
     Column("trajectory_id", Uuid, nullable=False, comment="Its trajectory."),
     Column("group_id", Uuid, nullable=False, comment="Its group."),
-    Column("reward", Double, comment="The trajectory's reward as the step read it; NULL = unscored."),
+    Column(
+        "reward",
+        Double,
+        comment="Its reward as the step read it: its own, else its trajectory's; NULL = unscored.",
+    ),
     Column("baseline", Double, comment="What the reward was compared with."),
     Column("baseline_kind", Text, comment="The rung of the ladder that the baseline came from."),
     Column("advantage", Double, comment="NULL = not scored; 0 = scored, no signal."),
@@ -94,6 +98,9 @@ step_samples = Table(
     Column("num_completion_tokens", Integer, nullable=False, comment="Sampled tokens of the exchange."),
     Column("is_used", Boolean, nullable=False, comment="Whether its tokens were in the loss."),
     Column("reason", Text, comment="Why it was not used."),
+    Column("trajectory_reward", Double, comment="The reward of its whole trajectory, as the step read it."),
+    Column("reward_event_ids", ARRAY(Uuid), comment="The reward events that `reward` was made of."),
+    Column("num_baseline_samples", Integer, comment="How many rewards the baseline is made of."),
     PrimaryKeyConstraint("step_id", "exchange_id"),
     one_of("baseline_kind", BaselineKind),
     one_of("reason", Reason),
@@ -101,4 +108,39 @@ step_samples = Table(
     Index("ix_step_samples_exchange_id", "exchange_id"),
     Index("ix_step_samples_trajectory_id", "trajectory_id"),
     comment="Which exchange went into which step, with which advantage, baseline and staleness, or why not.",
+)
+
+route_baselines = Table(
+    "route_baselines",
+    metadata,
+    Column("policy_id", Uuid, ForeignKey("policies.id"), nullable=False, comment="The policy."),
+    Column("route", Text, nullable=False, comment="The route (trajectories.route)."),
+    Column("mean", Double, nullable=False, comment="Running mean of the rewards that steps read."),
+    Column("variance", Double, nullable=False, comment="Running variance of them."),
+    Column("num_samples", BigInteger, nullable=False, comment="How many rewards there were."),
+    Column("step_id", Uuid, nullable=False, comment="The step that added the newest."),
+    Column(
+        "updated_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=text("now()"),
+        comment="When the newest was added.",
+    ),
+    created_at(),
+    PrimaryKeyConstraint("policy_id", "route"),
+    CheckConstraint("num_samples >= 1", name="num_samples_positive"),
+    comment="What a reward without a group is compared with: the mean of its policy's route so far.",
+)
+
+plans = Table(
+    "plans",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="UUIDv7 of the plan."),
+    Column(
+        "project_id", Uuid, ForeignKey("projects.id"), nullable=False, comment="Whose groups are looked at."
+    ),
+    Column("answered_at", DateTime(timezone=True), comment="When a worker answered; NULL = none did yet."),
+    Column("plan", JSONB, comment="What the next step would do; ids and numbers, no words."),
+    created_at(),
+    comment="Dry runs that the proxy asked a worker for. Rows are removed soon.",
 )

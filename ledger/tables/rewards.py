@@ -6,6 +6,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Double,
+    ForeignKey,
     Index,
     PrimaryKeyConstraint,
     Table,
@@ -16,6 +17,23 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from ledger.tables.metadata import created_at, metadata
+
+comparisons = Table(
+    "comparisons",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="UUIDv7 of the comparison."),
+    Column(
+        "project_id", Uuid, ForeignKey("projects.id"), nullable=False, comment="The tenant that posted it."
+    ),
+    Column(
+        "preferred_event_id", Uuid, nullable=False, comment="The reward event of the better one (value 1)."
+    ),
+    Column("other_event_id", Uuid, nullable=False, comment="The reward event of the other one (value 0)."),
+    Column("group_id", Uuid, comment="The group that both are in; NULL = they are not in one, yet."),
+    created_at(),
+    Index("ix_comparisons_waiting", "created_at", postgresql_where=text("group_id IS NULL")),
+    comment="Which of two trajectories was better: each makes two reward events of metric comparison.",
+)
 
 reward_events = Table(
     "reward_events",
@@ -59,6 +77,21 @@ reward_events = Table(
     Column("observed_at", DateTime(timezone=True), nullable=False, comment="When the judgement was made."),
     created_at(),
     Column("key_id", Uuid, comment="The API key that posted it; NULL = none was needed."),
+    Column(
+        "is_final",
+        Boolean,
+        nullable=False,
+        server_default=text("true"),
+        comment="false: more is to come, and its group waits for it until its deadline.",
+    ),
+    Column(
+        "is_whole",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="Whether it judges the whole trajectory, though its target is a reply's id.",
+    ),
+    Column("comparison_id", Uuid, comment="The comparison that it is one half of."),
     PrimaryKeyConstraint("id"),
     CheckConstraint("value IS NULL OR (value > '-Infinity' AND value < 'Infinity')", name="value_finite"),
     Index("ix_reward_events_trajectory_id", "trajectory_id", "id"),

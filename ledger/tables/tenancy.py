@@ -18,7 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from ledger.tables.metadata import created_at, metadata, one_of
-from ledger.vocabulary import VersionState
+from ledger.vocabulary import Combination, Direction, VersionState
 
 projects = Table(
     "projects",
@@ -82,11 +82,48 @@ policies = Table(
         Integer,
         comment="The same for this policy alone; NULL = as its project says, 2147483647 = never.",
     ),
+    Column(
+        "combination",
+        Text,
+        nullable=False,
+        server_default=text("'mean'"),
+        comment="How the judgements that count make one reward: mean (weighted), sum, min or last.",
+    ),
     UniqueConstraint("project_id", "name"),
+    one_of("combination", Combination),
     CheckConstraint("retention_days >= 1", name="retention_days_positive"),
     CheckConstraint("live_version >= 0", name="live_version_not_negative"),
     CheckConstraint("reward_min < reward_max", name="reward_range_not_empty"),
     comment="Named learners: one base model and a line of versions.",
+)
+
+metrics = Table(
+    "metrics",
+    metadata,
+    Column("policy_id", Uuid, ForeignKey("policies.id"), nullable=False, comment="The policy."),
+    Column("name", Text, nullable=False, comment="The metric's name, as rewards say it."),
+    Column("smallest", Double, nullable=False, comment="Smallest value accepted."),
+    Column("largest", Double, nullable=False, comment="Largest value accepted."),
+    Column(
+        "direction",
+        Text,
+        nullable=False,
+        server_default=text("'higher'"),
+        comment="Which values are good: higher or lower.",
+    ),
+    Column(
+        "weight",
+        Double,
+        nullable=False,
+        server_default=text("1"),
+        comment="Its weight in the reward; 0 = it does not count.",
+    ),
+    created_at(),
+    PrimaryKeyConstraint("policy_id", "name"),
+    one_of("direction", Direction),
+    CheckConstraint("smallest < largest", name="range_not_empty"),
+    CheckConstraint("weight >= 0 AND weight < 'Infinity'", name="weight_not_negative"),
+    comment="Metrics that count in a policy's rewards, besides `reward` and `comparison`.",
 )
 
 policy_versions = Table(

@@ -1,9 +1,11 @@
 """What passed through: groups of trajectories of exchanges, and the names callers gave to trajectories."""
 
 from sqlalchemy import (
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -29,7 +31,7 @@ groups = Table(
         "kind",
         Text,
         nullable=False,
-        comment="explicit (caller's id), choices (n of one call), prompt (same first prompt).",
+        comment="explicit (caller's id), choices (n of one call), prompt (same first prompt) or comparison.",
     ),
     Column(
         "key",
@@ -61,6 +63,17 @@ groups = Table(
         comment="When its newest member was recorded (Postgres' clock).",
     ),
     created_at(),
+    Column(
+        "route",
+        Text,
+        comment="The route of its first member: what its members have in common beside the task.",
+    ),
+    Column(
+        "reward_mean",
+        Double,
+        comment="Mean reward of its members when it was trained: the baseline of late ones.",
+    ),
+    Column("num_scored", Integer, comment="How many rewards that mean is of."),
     UniqueConstraint("project_id", "policy_id", "kind", "key", "sequence"),
     one_of("kind", GroupKind),
     one_of("state", GroupState),
@@ -90,6 +103,18 @@ trajectories = Table(
     Column("end_user", Text, comment="The request's `user` (or safety identifier), for erasure."),
     Column("erased_at", DateTime(timezone=True), comment="When it was erased; NULL = it was not."),
     created_at(),
+    Column(
+        "route",
+        Text,
+        comment="Its route: endpoint, template of its first prompt and tools, or the name that the caller gave.",
+    ),
+    Column(
+        "is_shadow",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="Whether the worker sampled it as a sibling of another: no user ever saw it.",
+    ),
     one_of("identified_by", IdentifiedBy),
     Index("ix_trajectories_group_id", "group_id"),
     Index("ix_trajectories_external_id", "project_id", "external_id"),
