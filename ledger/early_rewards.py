@@ -16,7 +16,8 @@ _WAITING = text("""
     SELECT FROM reward_events WHERE trajectory_id IS NULL AND project_id = ANY (CAST(:project_ids AS uuid[])) LIMIT 1
 """)
 _RECONCILE = text("""
-    UPDATE reward_events AS e SET trajectory_id = known.trajectory_id, exchange_id = known.exchange_id
+    UPDATE reward_events AS e SET trajectory_id = known.trajectory_id,
+        exchange_id = CASE WHEN NOT e.is_whole THEN known.exchange_id END
     FROM unnest(
         CAST(:project_ids AS uuid[]), CAST(:targets AS text[]), CAST(:trajectory_ids AS uuid[]),
         CAST(:exchange_ids AS uuid[])

@@ -34,7 +34,8 @@ def same_post(connection: Connection, event: dict[str, Any]) -> dict[str, Any] |
 def same_judgement(connection: Connection, event: dict[str, Any]) -> dict[str, Any] | None:
     """The current judgement if it is equal. Otherwise the event gets an id above it, and will be the current one."""
     place = event["trajectory_id"], event["exchange_id"] or event["target"] * (event["trajectory_id"] is None)
-    name = ":".join(map(str, (event["project_id"], *place, event["metric"], event["source"])))
+    kind = (event["metric"], event["source"], event["comparison_id"], event["is_whole"])
+    name = ":".join(map(str, (event["project_id"], *place, *kind)))
     connection.execute(_LOCK, {"name": f"slipstream:judgement:{name}"})
     current = connection.execute(_judgements(event).order_by(reward_events.c.id.desc()).limit(1)).first()
     if current is None:
@@ -51,9 +52,11 @@ def _events() -> Select[tuple[Any, ...]]:
 
 def _judgements(event: dict[str, Any]) -> Select[tuple[Any, ...]]:
     of = reward_events.c
-    names = ("project_id", "trajectory_id", "exchange_id", "metric", "source")
+    names = ("project_id", "trajectory_id", "exchange_id", "metric", "source", "comparison_id")
     wanted = _events().where(*(of[name].is_not_distinct_from(event[name]) for name in names))
-    return wanted if event["trajectory_id"] else wanted.where(of.target == event["target"])
+    if event["trajectory_id"]:
+        return wanted
+    return wanted.where(of.target == event["target"], of.is_whole == event["is_whole"])
 
 
 def _is_same(row: Row[Any], event: dict[str, Any], *names: str) -> bool:
@@ -61,9 +64,10 @@ def _is_same(row: Row[Any], event: dict[str, Any], *names: str) -> bool:
 
 
 def _is_same_content(row: Row[Any], event: dict[str, Any]) -> bool:
-    return _is_same(row, event, "value", "content", "comment", "is_retraction")
+    return _is_same(row, event, "value", "content", "comment", "is_retraction", "is_final")
 
 
 def _is_about(row: Row[Any], event: dict[str, Any]) -> bool:
     is_resolved = row.trajectory_id is not None and _is_same(row, event, "trajectory_id", "exchange_id")
-    return row.target == event["target"] or is_resolved
+    is_same_target = row.target == event["target"] and row.is_whole == event["is_whole"]
+    return is_same_target or is_resolved

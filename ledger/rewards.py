@@ -22,7 +22,7 @@ from ledger.recording_lock import lock_early
 from ledger.tables import exchanges, policies, projects, reward_events, trajectories
 from ledger.targets import Judged, canonical, hold, resolve
 from ledger.text import to_name, to_storable, to_storable_text
-from ledger.vocabulary import REWARD_METRIC
+from ledger.vocabulary import REWARD_METRIC, NotCounted
 
 _REWARDS = text("""
     SELECT trajectory_id, avg(value) AS reward FROM v1.rewards
@@ -45,6 +45,9 @@ class RewardPost:
     choice: int | None = None
     is_retraction: bool = False
     key_id: UUID | None = None  # of who posts; None: no key was needed
+    is_final: bool = True  # False: more is to come, and the group waits for it
+    is_whole: bool = False  # it judges the whole trajectory, though the target is a reply's id
+    comparison_id: UUID | None = None  # the comparison that it is one half of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class RewardResult:
     trajectory_id: UUID | None
     exchange_id: UUID | None
     group_is_ready: bool
+    not_counted_reason: NotCounted | None = None  # None: it counts
+    note: str | None = None  # the same in words, where it does not count
 
 
 def post_reward(connection: Connection, project: str, post: RewardPost) -> RewardResult:
@@ -89,13 +94,18 @@ def trajectory_rewards(connection: Connection, trajectory_ids: Sequence[UUID]) -
 
 def _judged(connection: Connection, project_id: UUID, post: RewardPost) -> Judged | None:
     """What the post is about, held until the commit: its trajectory does not become part of another meanwhile."""
-    judged = resolve(connection, project_id, post.target, post.choice)
+    judged = _meant(connection, project_id, post)
     if judged is None:
         lock_early(connection, project_id)
-        judged = resolve(connection, project_id, post.target, post.choice)
+        judged = _meant(connection, project_id, post)
     if judged and not hold(connection, judged):  # it just became part of another
         return _judged(connection, project_id, post)
     return judged
+
+
+def _meant(connection: Connection, project_id: UUID, post: RewardPost) -> Judged | None:
+    judged = resolve(connection, project_id, post.target, post.choice)
+    return Judged(judged.trajectory_id) if judged and post.is_whole else judged
 
 
 def _check_value(post: RewardPost) -> None:
@@ -168,4 +178,7 @@ def _event(post: RewardPost, project_id: UUID, judged: Judged | None) -> dict[st
         "idempotency_id": to_name(post.idempotency_id) if post.idempotency_id else None,
         "observed_at": post.observed_at or datetime.now(UTC),
         "key_id": post.key_id,
+        "is_final": post.is_final,
+        "is_whole": post.is_whole,
+        "comparison_id": post.comparison_id,
     }
