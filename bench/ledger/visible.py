@@ -52,7 +52,7 @@ class Seen:
 
 def measure(directory: Path, ledger: Ledger, rate: float, seconds: float) -> Seen:
     with (
-        _running_mock(directory) as upstream,
+        running_mock(directory) as upstream,
         running_slipstream(directory, upstream, ledger, name="visible") as proxy,
     ):
         asyncio.run(_load(proxy.port, rate, _WARM_SECONDS, Seen()))
@@ -112,7 +112,7 @@ async def _call(session: aiohttp.ClientSession, url: str, number: int, seen: See
 
 
 @contextmanager
-def _running_mock(directory: Path) -> Iterator[int]:
+def running_mock(directory: Path) -> Iterator[int]:
     (port,) = free_ports(1)
     command = python("-m", "bench.gateway.upstream", str(port))
     spec = ChildSpec(
