@@ -33,13 +33,24 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
     """Insert rows (all with the same keys, which are column names), skipping those whose key exists."""
     if not rows:
         return
+    columns, values = _columns(rows)
+    connection.execute(_insert_statement(table, columns, " ON CONFLICT DO NOTHING"), values)
+
+
+def insert_new_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """As `insert_rows`, but a key that exists is an error: these must all be written."""
+    if rows:
+        columns, values = _columns(rows)
+        connection.execute(_insert_statement(table, columns), values)
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], dict[str, list[Any]]]:
     columns = tuple(rows[0])
-    values = {name: [row[name] for row in rows] for name in columns}
-    connection.execute(_insert_statement(table, columns), values)
+    return columns, {name: [row[name] for row in rows] for name in columns}
 
 
 @cache
-def _insert_statement(table: Table, columns: tuple[str, ...]) -> TextClause:
+def _insert_statement(table: Table, columns: tuple[str, ...], on_conflict: str = "") -> TextClause:
     types = {column.name: column.type for column in table.columns}
     sent, read = [], []
     for name in columns:
@@ -50,7 +61,7 @@ def _insert_statement(table: Table, columns: tuple[str, ...]) -> TextClause:
     names = ", ".join(columns)
     return text(
         f"INSERT INTO {table.name} ({names}) SELECT {', '.join(read)}"  # noqa: S608 - names of our own tables
-        f" FROM unnest({', '.join(sent)}) AS sent ({names}) ON CONFLICT DO NOTHING"
+        f" FROM unnest({', '.join(sent)}) AS sent ({names}){on_conflict}"
     )
 
 

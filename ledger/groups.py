@@ -1,5 +1,6 @@
 """When a group can be trained: scored, and as complete as it will be. Asking changes nothing; a claim does."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -9,6 +10,7 @@ from sqlalchemy import Connection, text
 from ledger.vocabulary import GroupKind
 
 MIN_SCORED = 2
+MOST_NUDGED = 256
 _MEMBERS = """
     FROM groups AS g
     CROSS JOIN LATERAL (
@@ -31,10 +33,20 @@ _READY = text(f"""
     ORDER BY g.created_at, g.id
     LIMIT :limit
 """)
-_IS_COMPLETE = text(f"""
-    SELECT m.num_scored >= {MIN_SCORED} AND m.num_scored = m.num_members
-        AND (g.size IS NULL OR m.num_members >= g.size) {_MEMBERS}
-    WHERE g.id = :group_id AND g.state = 'open'
+_COMPLETE = text(f"""
+    SELECT g.id FROM groups AS g
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS num_members FROM (
+            SELECT FROM trajectories AS t WHERE t.group_id = g.id LIMIT {MOST_NUDGED + 1}
+        ) AS looked_at
+    ) AS m
+    WHERE g.id = ANY (CAST(:ids AS uuid[])) AND g.state = 'open'
+        AND m.num_members >= greatest(g.size, {MIN_SCORED}) AND m.num_members <= {MOST_NUDGED}
+        AND NOT EXISTS (
+            SELECT FROM trajectories AS t WHERE t.group_id = g.id AND NOT EXISTS (
+                SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted
+            )
+        )
 """)
 
 
@@ -64,6 +76,11 @@ def ready_groups(
     ]
 
 
-def is_group_ready(connection: Connection, group_id: UUID) -> bool:
-    """Whether all members that are there are scored: worth a nudge. The grace period is the trainer's to wait."""
-    return bool(connection.scalar(_IS_COMPLETE, {"group_id": group_id}))
+def complete_groups(connection: Connection, group_ids: Iterable[UUID]) -> set[UUID]:
+    """Those whose members that are there are all scored: worth a nudge. The grace period is the trainer's to wait.
+
+    Looks at no more than `MOST_NUDGED` members of each, and ends at the first that is not scored: a larger group is
+    left to the trainer's next look.
+    """
+    ids = list(group_ids)
+    return set(connection.scalars(_COMPLETE, {"ids": ids})) if ids else set()

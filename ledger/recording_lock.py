@@ -6,13 +6,13 @@ with a call that such a one waits for. A conversation that others wait for in va
 a few-shot prompt): those calls share the lock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, TextClause, text
 
-from ledger.direct import Question, Rows, direct
+from ledger.direct import DirectConnection, Question, Rows, direct
 from ledger.drafts import Draft
 from ledger.identifiers import first_id_at, time_of
 from ledger.retries import WINDOW_SECONDS
@@ -79,6 +79,13 @@ def lock_recording(
         asked.later(_KEEP)
     alone = [_lock(_ALONE, id_) for id_ in sorted(projects)]
     return True, asked.ask(*alone, *questions)[len(alone) :]
+
+
+def lock_projects(connection: DirectConnection, projects: Mapping[UUID, bool]) -> None:
+    """By id, as recorders take them. True: alone, so that unknown means not recorded. False: shared, which holds
+    back whoever is alone: trajectories are not merged, erased or removed meanwhile.
+    """
+    connection.ask(*(_lock(_ALONE if projects[id_] else _SHARED, id_) for id_ in sorted(projects)))
 
 
 def lock_early(connection: Connection, project_id: UUID) -> None:

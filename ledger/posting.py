@@ -1,0 +1,209 @@
+"""Posting rewards: append-only judgements, each written once, whoever posts it and how often (I5).
+
+A few statements a batch, whatever its size; the result is that of posting one after the other, and what is refused
+stops no other. Answer after the commit. Locks are taken in one order: the projects' (ledger.meanings), the judged
+trajectories' by id, the judgements' by key (ledger.judgements), then whatever `move_late` takes: groups by id.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from ledger.bulk import insert_new_rows
+from ledger.direct import DirectConnection, direct
+from ledger.erasure.rewards import without_words
+from ledger.errors import LedgerError, RewardOutOfRangeError, RewardRefusedError
+from ledger.groups import complete_groups
+from ledger.identifiers import new_id
+from ledger.judgements import Event, Standing, lock_and_read
+from ledger.late_rewards import LateReward, move_late
+from ledger.meanings import Meaning, Target, held
+from ledger.reward_posts import Posting, RewardPost, RewardResult
+from ledger.tables import reward_events
+from ledger.targets import canonical, choice_needed
+from ledger.text import to_name, to_storable, to_storable_text
+from ledger.vocabulary import REWARD_METRIC
+
+Answer: TypeAlias = list[RewardResult] | LedgerError
+_PROJECTS = text("""
+    SELECT p.name, p.id, min(o.reward_min) AS smallest, max(o.reward_max) AS largest
+    FROM projects AS p LEFT JOIN policies AS o ON o.project_id = p.id
+    WHERE p.name = ANY (CAST(:names AS text[])) GROUP BY p.name, p.id
+""")
+
+
+@dataclass(slots=True)
+class _Judgement:
+    """One post on its way: what it means, and the event that says so, its own or one that stood already."""
+
+    post: RewardPost
+    meaning: Meaning
+    event: Event
+    is_new: bool = True
+
+
+def post_reward(connection: Connection, project: str, post: RewardPost) -> RewardResult:
+    """One. Raises RewardRefusedError, or LedgerError where there is no such project."""
+    [answer] = post_rewards(connection, [Posting(project, [post])])
+    if isinstance(answer, LedgerError):
+        raise answer
+    return answer[0]
+
+
+def post_rewards(connection: Connection | DirectConnection, postings: Sequence[Posting]) -> list[Answer]:
+    """The answer of each posting: its results, or why none of its posts was written."""
+    asked = direct(connection)
+    answers: dict[int, Answer] = {}
+    projects = _projects(asked, {posting.project for posting in postings})
+    meanings = _meanings(asked, postings, projects)
+    prepared: dict[int, list[_Judgement]] = {}
+    for number, posting in enumerate(postings):
+        try:
+            prepared[number] = _prepared(posting, projects, meanings.get(number))
+        except LedgerError as error:
+            answers[number] = error
+    standing = _standing(asked, prepared)
+    written: dict[int, list[_Judgement]] = {}
+    for number, judgements in prepared.items():
+        try:
+            written[number] = _settled(standing, judgements)
+        except RewardRefusedError as error:
+            answers[number] = error
+    ready = _write(asked, [judgement for some in written.values() for judgement in some])
+    answers |= {number: [_result(one, ready) for one in some] for number, some in written.items()}
+    return [answers[number] for number in range(len(postings))]
+
+
+def _projects(asked: DirectConnection, names: set[str]) -> dict[str, Any]:
+    return {row.name: row for row in asked.execute(_PROJECTS, {"names": list(names)})}
+
+
+def _meanings(
+    asked: DirectConnection, postings: Sequence[Posting], projects: dict[str, Any]
+) -> dict[int, list[Meaning]]:
+    """By the number of the posting; held until the commit."""
+    targets: list[Target] = []
+    numbers: list[int] = []
+    for number, posting in enumerate(postings):
+        if posting.project in projects:
+            id_ = projects[posting.project].id
+            targets += [Target(id_, post.target, post.choice, post.is_whole) for post in posting.posts]
+            numbers += [number] * len(posting.posts)
+    found: dict[int, list[Meaning]] = {}
+    for number, meaning in zip(numbers, held(asked, targets) if targets else (), strict=True):
+        found.setdefault(number, []).append(meaning)
+    return found
+
+
+def _prepared(
+    posting: Posting, projects: dict[str, Any], meanings: list[Meaning] | None
+) -> list[_Judgement]:
+    """Raises LedgerError where one of its posts cannot be a judgement."""
+    if meanings is None:
+        raise LedgerError(f"there is no project {posting.project!r}: `slipstream keys` lists them")
+    project = projects[posting.project]
+    judgements = []
+    for post, meaning in zip(posting.posts, meanings, strict=True):
+        if meaning.choices:
+            raise choice_needed(meaning.choices)
+        _check_value(post, meaning, project)
+        judgements.append(_Judgement(post, meaning, _event(post, project.id, meaning)))
+    return judgements
+
+
+def _check_value(post: RewardPost, meaning: Meaning, project: Any) -> None:
+    """An early reward has to fit some policy of the project, and is checked again by v1.rewards when it is reconciled.
+
+    Both bounds are None for a project without policies.
+    """
+    if post.value is None:
+        return
+    if not math.isfinite(post.value):
+        raise RewardOutOfRangeError("The reward must be a finite number.")
+    is_early = meaning.trajectory_id is None
+    smallest = project.smallest if is_early else meaning.reward_min
+    largest = project.largest if is_early else meaning.reward_max
+    if post.metric != REWARD_METRIC or smallest is None or largest is None:
+        return
+    if not smallest <= post.value <= largest:
+        raise RewardOutOfRangeError(
+            f"The reward {post.value} is outside the policy's range, {smallest} to {largest}."
+        )
+
+
+def _event(post: RewardPost, project_id: UUID, meaning: Meaning) -> Event:
+    event = {
+        "id": new_id(),
+        "project_id": project_id,
+        "target": canonical(post.target, post.choice),
+        "trajectory_id": meaning.trajectory_id,
+        "exchange_id": meaning.exchange_id,
+        "metric": to_name(post.metric),
+        "value": post.value,
+        "content": to_storable(post.content),
+        "comment": None if post.comment is None else to_storable_text(post.comment),
+        "source": to_name(post.source),
+        "is_retraction": post.is_retraction,
+        "idempotency_id": to_name(post.idempotency_id) if post.idempotency_id else None,
+        "observed_at": post.observed_at or datetime.now(UTC),
+        "key_id": post.key_id,
+        "is_final": post.is_final,
+        "is_whole": post.is_whole,
+        "comparison_id": post.comparison_id,
+    }
+    if meaning.trajectory_id and meaning.is_erased:
+        event |= without_words(meaning.trajectory_id, meaning.exchange_id, event["source"])
+    return event
+
+
+def _standing(asked: DirectConnection, prepared: dict[int, list[_Judgement]]) -> Standing:
+    events = [judgement.event for some in prepared.values() for judgement in some]
+    return lock_and_read(asked, events) if events else Standing()
+
+
+def _settled(standing: Standing, judgements: list[_Judgement]) -> list[_Judgement]:
+    """In their order: each meets what the ones before it say. Raises RewardRefusedError; then nothing is added."""
+    tried = standing if len(judgements) == 1 else standing.copy()
+    for judgement in judgements:
+        same = tried.same(judgement.event)
+        if same is None:
+            tried.add([judgement.event])
+        else:
+            judgement.event, judgement.is_new = same, False
+    if tried is not standing:
+        standing.add(judgement.event for judgement in judgements)
+    return judgements
+
+
+def _write(asked: DirectConnection, judgements: list[_Judgement]) -> set[UUID]:
+    """Their open groups that have all that they wait for."""
+    new = [judgement for judgement in judgements if judgement.is_new]
+    insert_new_rows(asked, reward_events, [_row(judgement.event) for judgement in new])
+    late = {one.meaning.trajectory_id: one.meaning for one in new if one.meaning.is_late}
+    if late:
+        move_late(asked, [LateReward.of(meaning) for _, meaning in sorted(late.items())])
+    open_ones = {one.meaning.group_id for one in new if one.meaning.group_id and not one.meaning.is_late}
+    return complete_groups(asked, open_ones)
+
+
+def _row(event: Event) -> Event:
+    """What is storable already is written as it is."""
+    return event | {"content": None if event["content"] is None else json.dumps(event["content"])}
+
+
+def _result(judgement: _Judgement, ready: set[UUID]) -> RewardResult:
+    meaning = judgement.meaning
+    status = "recorded" if judgement.is_new else "unchanged"
+    return RewardResult(
+        event_id=judgement.event["id"],
+        status=status if meaning.trajectory_id else "early",
+        trajectory_id=meaning.trajectory_id,
+        exchange_id=meaning.exchange_id,
+        group_is_ready=meaning.group_id in ready,
+    )
