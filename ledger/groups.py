@@ -47,7 +47,7 @@ _COMPLETE = text(f"""
                 SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted
             )
         )
-""")
+""")  # noqa: S608 - constants
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,16 @@ Event: TypeAlias = dict[str, Any]
 Place: TypeAlias = tuple[Hashable, ...]
 _COLUMNS = tuple(column.name for column in reward_events.c if column.name != "created_at")
 _SELECTED = ", ".join(f"e.{name}" for name in _COLUMNS)
-_PLACE = ("project_id", "trajectory_id", "exchange_id", "metric", "source", "comparison_id", "target", "is_whole")
+_PLACE = (
+    "project_id",
+    "trajectory_id",
+    "exchange_id",
+    "metric",
+    "source",
+    "comparison_id",
+    "target",
+    "is_whole",
+)
 _ASKED = """
     FROM unnest(
         CAST(:project_id AS uuid[]), CAST(:trajectory_id AS uuid[]), CAST(:exchange_id AS uuid[]), CAST(:metric AS text[]),
@@ -80,7 +89,7 @@ class Standing:
     def copy(self) -> "Standing":
         """What is added to it is not added here."""
         found = Standing()
-        found._posts, found._current = ChainMap({}, self._posts), ChainMap({}, self._current)  # noqa: SLF001 - ours
+        found._posts, found._current = ChainMap({}, self._posts), ChainMap({}, self._current)
         return found
 
     def add(self, events: Iterable[Event]) -> None:
@@ -120,7 +129,9 @@ def lock_and_read(asked: DirectConnection, events: Sequence[Event]) -> Standing:
     known = [event for event in places.values() if event["trajectory_id"] is not None]
     questions: list[Question] = [(_LOCK, {"names": names})]
     if posts:
-        questions.append((_POSTS, {"project_ids": [id_ for id_, _ in posts], "ids": [id_ for _, id_ in posts]}))
+        questions.append(
+            (_POSTS, {"project_ids": [id_ for id_, _ in posts], "ids": [id_ for _, id_ in posts]})
+        )
     questions += [(sql, _columns(some)) for sql, some in ((_CURRENT, known), (_CURRENT_EARLY, early)) if some]
     _, *answers = asked.ask(*questions)
     return Standing(row._asdict() for answer in answers for row in answer)

@@ -21,9 +21,7 @@ _MOST_LOOKS = 20
 _BEGIN = text("SAVEPOINT judged")
 _KEEP = text("RELEASE SAVEPOINT judged")
 _BEGIN_AGAIN = text("ROLLBACK TO SAVEPOINT judged")
-_HOLD = text(
-    "SELECT id FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[])) ORDER BY id FOR KEY SHARE"
-)
+_HOLD = text("SELECT id FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[])) ORDER BY id FOR KEY SHARE")
 # An id of ours is a name, too, where its trajectory proved to be part of another.
 _FIND = text("""
     SELECT asked.number, t.id AS trajectory_id, said.exchange_id,
@@ -116,9 +114,7 @@ def held(asked: DirectConnection, targets: Sequence[Target]) -> list[Meaning]:
     raise AssertionError("trajectories went away again and again")
 
 
-def _locked(
-    asked: DirectConnection, targets: Sequence[Target], alone: set[UUID]
-) -> list[Meaning] | None:
+def _locked(asked: DirectConnection, targets: Sequence[Target], alone: set[UUID]) -> list[Meaning] | None:
     found = look_up(asked, targets)
     alone = alone | _projects(targets, found, "is_unknown")
     late = _projects(targets, found, "is_late")
@@ -189,4 +185,3 @@ def _meaning(row: Any, target: Target) -> Meaning:
         group_state=row.group_state and GroupState(row.group_state),
         is_erased=row.is_erased or bool(is_turn and row.is_turn_erased),
     )
-

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 from uuid import UUID
 
 from sqlalchemy import Connection, text
@@ -101,9 +101,7 @@ def _meanings(
     return found
 
 
-def _prepared(
-    posting: Posting, projects: dict[str, Any], meanings: list[Meaning] | None
-) -> list[_Judgement]:
+def _prepared(posting: Posting, projects: dict[str, Any], meanings: list[Meaning] | None) -> list[_Judgement]:
     """Raises LedgerError where one of its posts cannot be a judgement."""
     if meanings is None:
         raise LedgerError(f"there is no project {posting.project!r}: `slipstream keys` lists them")
@@ -184,12 +182,12 @@ def _settled(standing: Standing, judgements: list[_Judgement]) -> list[_Judgemen
 def _write(asked: DirectConnection, judgements: list[_Judgement]) -> set[UUID]:
     """Their open groups that have all that they wait for."""
     new = [judgement for judgement in judgements if judgement.is_new]
-    insert_new_rows(asked, reward_events, [_row(judgement.event) for judgement in new])
+    insert_new_rows(cast("Connection", asked), reward_events, [_row(judgement.event) for judgement in new])
     late = {one.meaning.trajectory_id: one.meaning for one in new if one.meaning.is_late}
     if late:
         move_late(asked, [LateReward.of(meaning) for _, meaning in sorted(late.items())])
     open_ones = {one.meaning.group_id for one in new if one.meaning.group_id and not one.meaning.is_late}
-    return complete_groups(asked, open_ones)
+    return complete_groups(cast("Connection", asked), open_ones)
 
 
 def _row(event: Event) -> Event:
@@ -199,7 +197,7 @@ def _row(event: Event) -> Event:
 
 def _result(judgement: _Judgement, ready: set[UUID]) -> RewardResult:
     meaning = judgement.meaning
-    status = "recorded" if judgement.is_new else "unchanged"
+    status: Literal["recorded", "unchanged"] = "recorded" if judgement.is_new else "unchanged"
     return RewardResult(
         event_id=judgement.event["id"],
         status=status if meaning.trajectory_id else "early",

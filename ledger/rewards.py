@@ -11,7 +11,15 @@ from sqlalchemy import Connection, text
 from ledger.posting import Answer, post_reward, post_rewards
 from ledger.reward_posts import Posting, RewardPost, RewardResult
 
-__all__ = ["Answer", "Posting", "RewardPost", "RewardResult", "post_reward", "post_rewards", "trajectory_rewards"]
+__all__ = [
+    "Answer",
+    "Posting",
+    "RewardPost",
+    "RewardResult",
+    "post_reward",
+    "post_rewards",
+    "trajectory_rewards",
+]
 
 _REWARDS = text("""
     SELECT trajectory_id, avg(value) AS reward FROM v1.rewards

@@ -59,4 +59,3 @@ def targets_of(draft: Draft, trajectory_id: UUID) -> Iterator[tuple[str, Judged]
         yield canonical(attribution.external_id, index), Judged(trajectory_id)
         if not index:
             yield canonical(attribution.external_id), Judged(trajectory_id)
-

@@ -34,6 +34,7 @@ class Metrics:
         self.adopted = counter("slipstream_adopted", "Records taken over from the spool of a dead process.")
         self.commit_failures = counter("slipstream_commit_failures", "Failed attempts to write to Postgres.")
         self.rewards = counter("slipstream_rewards", "Reward posts, by result.", "status")
+        self.reward_commits = counter("slipstream_reward_commits", "Transactions of reward posts.")
         self.nudges = counter("slipstream_nudges", "Nudges of the trainer, by result.", "result")
         self.spool_waiting_bytes = gauge(
             "slipstream_spool_waiting_bytes", "Bytes of the spool that are not committed to Postgres yet."

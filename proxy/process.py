@@ -19,6 +19,7 @@ from proxy.external.dispatch import External
 from proxy.follow import Follower, first_look
 from proxy.live import LivePolicies
 from proxy.management.nudge import Nudge
+from proxy.management.reward_writer import NUM_LANES, RewardWriter
 from proxy.management.routes import create_management
 from proxy.metrics import Metrics
 from proxy.open_bodies import OpenBodies
@@ -73,10 +74,15 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         follower_engine = async_engine(url, pool_size=1)
         stack.push_async_callback(follower_engine.dispose)
         follower = Follower(follower_engine, keys, live, replicas, metrics, settings)
+        rewards_engine = sync_engine(url, pool_size=NUM_LANES)
+        stack.callback(rewards_engine.dispose)
+        rewards = RewardWriter(rewards_engine, metrics, settings.max_waiting_rewards)
+        stack.callback(rewards.close)
         valkey = valkey_at(redis_url, settings.valkey_wait_seconds, metrics.valkey_failures.inc)
         works: list[Callable[[], Awaitable[None]]] = [
             partial(replicas.watch, settings.watch_seconds),
             follower.run,
+            rewards.run,
             partial(keep_partitions, engine),
         ]
         for work in [*works, valkey.run] if valkey else works:
@@ -97,7 +103,7 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
             metrics,
             open_bodies,
         )
-        yield parts, create_management(parts, engine, nudge)
+        yield parts, create_management(parts, engine, rewards, nudge)
 
 
 def rest_garbage_collection() -> None:

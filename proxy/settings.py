@@ -43,6 +43,7 @@ class ProxySettings(EnvironmentSettings):
     max_concurrent_per_key: int = Field(
         default=4096, ge=1, validation_alias="SLIPSTREAM_MAX_CONCURRENT_PER_KEY"
     )
+    max_waiting_rewards: int = Field(default=5000, ge=1, validation_alias="SLIPSTREAM_MAX_WAITING_REWARDS")
     max_choices: int = Field(default=64, ge=1, le=65536, validation_alias="SLIPSTREAM_MAX_CHOICES")
     max_logprobs: int = Field(default=20, ge=0, validation_alias="SLIPSTREAM_MAX_LOGPROBS")
     max_tokens: int = Field(default=131_072, ge=1, validation_alias="SLIPSTREAM_MAX_TOKENS")

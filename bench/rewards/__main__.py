@@ -96,18 +96,16 @@ def measure(directory: Path, sizes: Sizes) -> Found:
                 found.figures["num_recorded"] = full.num_recorded + paced.num_recorded
                 found.figures["num_refused"] = full.num_others + paced.num_others
         found.note("saturated", "ours", full.latency_ms, full.seconds)
-        _floor(found, "saturated", ledger, ids, sizes.seconds / 3, 0.0)
+        inserted = floor.insert_for(ledger.url, ids, sizes.seconds / 3, 0.0)
+        found.note("saturated", "floor", inserted, sizes.seconds / 3)
         found.note("paced", "ours", paced.latency_ms, paced.seconds)
-        _floor(found, "paced", ledger, ids, sizes.seconds / 3, _RATE)
+        inserted = floor.insert_for(ledger.url, ids, sizes.seconds / 3, _RATE)
+        found.note("paced", "floor", inserted, sizes.seconds / 3)
     found.figures["posts_per_second"] = found.figures["saturated_per_second"]
     found.figures["posts_over_floor"] = (
         found.figures["posts_per_second"] / found.figures["saturated_floor_per_second"]
     )
     return found
-
-
-def _floor(found: Found, measure: str, ledger: Ledger, ids: list[UUID], seconds: float, rate: float) -> None:
-    found.note(measure, "floor", floor.insert_for(ledger.url, ids, seconds, rate), seconds)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ class Client(asyncio.Protocol):
             assert self._answered
             self._answered.set_result(self._whole)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         if self._answered and not self._answered.done():
             self._answered.set_result(b"")
 

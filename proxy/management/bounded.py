@@ -19,12 +19,12 @@ from proxy.errors import LedgerUnavailableError
 
 log = structlog.get_logger()
 WAIT_SECONDS = 15.0  # longer than a connection, or the wait for a free one, may take
-_UNREACHABLE = (DatabaseUnreachableError, OperationalError, InterfaceError, PoolTimeoutError, OSError)
+UNREACHABLE = (DatabaseUnreachableError, OperationalError, InterfaceError, PoolTimeoutError, OSError)
 _unheard: set[asyncio.Task[Any]] = set()
 T = TypeVar("T")
 
 
-class _TooLateError(Exception):
+class TooLateError(Exception):
     """Nobody waits for this transaction any more."""
 
 
@@ -49,12 +49,12 @@ async def in_transaction(engine: AsyncEngine, question: Callable[..., T], *argum
         async with engine.begin() as connection:
             result = await connection.run_sync(question, *arguments)
             if not is_awaited:
-                raise _TooLateError
+                raise TooLateError
             return result
 
     try:
         return await within(WAIT_SECONDS, answer())
-    except _UNREACHABLE as error:  # TimeoutError is an OSError
+    except UNREACHABLE as error:  # TimeoutError is an OSError
         is_awaited = False
         log.warning("database_unreachable", error=type(error).__name__)
         raise LedgerUnavailableError(retry_after=2) from error

@@ -3,10 +3,9 @@
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Query, Request
+from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -17,16 +16,14 @@ from ledger import reading
 from ledger.erasure.subject import Subject
 from ledger.errors import RewardRefusedError
 from ledger.identifiers import parse_id
-from ledger.rewards import RewardPost, post_reward
 from ledger.vocabulary import ErasureSubject, Scope
 from proxy.access.caller import Caller
-from proxy.body import read_body, read_headers
+from proxy.body import read_headers
 from proxy.errors import (
     AuthenticationError,
     MethodRefusedError,
     NotFoundError,
     ProxyError,
-    RewardConflictAnswer,
     UnknownRouteError,
     UnprocessableError,
 )
@@ -35,32 +32,19 @@ from proxy.management.erasing import erased
 from proxy.management.models import list_models, read_model
 from proxy.management.nudge import Nudge
 from proxy.management.readiness import what_is_missing
-from proxy.management.reward_request import parse_reward, parse_rewards
+from proxy.management.reward_routes import RewardRoutes, refused_reward
+from proxy.management.reward_writer import RewardWriter
+from proxy.management.scopes import Administering, Inferring
 from proxy.parts import Parts
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-def caller_with(scope: Scope) -> Any:
-    """A dependency: the caller, whose key has this scope. Every route has one, but for those that need no key."""
-
-    async def caller_of(request: Request) -> Caller:
-        caller: Caller = request.scope["caller"]
-        return caller.require(scope)
-
-    return Depends(caller_of)
-
-
-Inferring = Annotated[Caller, caller_with(Scope.INFER)]
-Judging = Annotated[Caller, caller_with(Scope.REWARD)]
-Administering = Annotated[Caller, caller_with(Scope.ADMIN)]
-
-
-def create_management(parts: Parts, engine: AsyncEngine, nudge: Nudge) -> FastAPI:
+def create_management(parts: Parts, engine: AsyncEngine, writer: RewardWriter, nudge: Nudge) -> FastAPI:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_error_handlers(app)
     _add_models(app, parts)
-    _add_rewards(app, parts, engine, nudge)
+    RewardRoutes(parts, writer, nudge).add_to(app)
     _add_reading(app, engine)
     _add_erasing(app, parts, engine)
     _add_operating(app, parts, engine)
@@ -75,53 +59,6 @@ def _add_models(app: FastAPI, parts: Parts) -> None:
     @app.get("/v1/models/{model_id:path}")
     async def model(caller: Inferring, model_id: str) -> dict[str, Any]:
         return read_model(parts.live, parts.replicas, caller.project, model_id)
-
-
-def _add_rewards(app: FastAPI, parts: Parts, engine: AsyncEngine, nudge: Nudge) -> None:
-    async def judged(caller: Caller, post: RewardPost) -> dict[str, Any]:
-        """I5: what it returns is committed."""
-        result = await in_transaction(
-            engine, post_reward, caller.project, replace(post, key_id=caller.key_id)
-        )
-        parts.metrics.rewards.labels(result.status).inc()
-        if result.group_is_ready:
-            nudge.send()
-        return {
-            "object": "reward",
-            "id": str(result.event_id),
-            "status": result.status,
-            "trajectory_id": _text(result.trajectory_id),
-            "exchange_id": _text(result.exchange_id),
-        }
-
-    @app.post("/v1/trajectories/{target:path}/reward")
-    async def reward(caller: Judging, target: str, request: Request) -> dict[str, Any]:
-        headers = read_headers(request.scope["headers"], parts.settings)
-        post = parse_reward(target, await read_body(request.receive, headers, parts.settings))
-        return await judged(caller, post)
-
-    @app.post("/v1/rewards")
-    async def rewards(caller: Judging, request: Request) -> dict[str, Any]:
-        """Item by item, in their order, each in a transaction of its own: a refused one stops no other."""
-        headers = read_headers(request.scope["headers"], parts.settings)
-        answers = []
-        for item in parse_rewards(await read_body(request.receive, headers, parts.settings)):
-            try:
-                if isinstance(item, UnprocessableError):
-                    raise item
-                answers.append(await judged(caller, item))
-            except (UnprocessableError, RewardRefusedError) as error:
-                answers.append(_refused_item(request, error))
-        return {"object": "list", "data": answers}
-
-
-def _refused_item(request: Request, error: UnprocessableError | RewardRefusedError) -> dict[str, Any]:
-    told = _refused_reward(request, error) if isinstance(error, RewardRefusedError) else error
-    return {"object": "error", "status": told.status, **told.envelope}
-
-
-def _text(value: object | None) -> str | None:
-    return None if value is None else str(value)
 
 
 def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
@@ -212,16 +149,10 @@ def _add_error_handlers(app: FastAPI) -> None:
         app.add_exception_handler(kind, answer)
 
     add(ProxyError, lambda _, error: error)
-    add(RewardRefusedError, _refused_reward)
+    add(RewardRefusedError, lambda _, error: refused_reward(error))
     add(RequestValidationError, _invalid_parameter)
     add(HTTPException, _unknown_route)  # Starlette's: what its router raises
     add(Exception, lambda *_: ProxyError("The proxy failed; the request was fine."))  # and it is logged
-
-
-def _refused_reward(_: Request, error: RewardRefusedError) -> ProxyError:
-    if error.status == 409:  # noqa: PLR2004
-        return RewardConflictAnswer(str(error))
-    return UnprocessableError(str(error), param=error.param)
 
 
 def _invalid_parameter(_: Request, error: RequestValidationError) -> ProxyError:

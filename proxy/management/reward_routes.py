@@ -1,0 +1,95 @@
+"""The routes that judge. Every post goes through the one writer, and is answered after its commit (I5)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fastapi import FastAPI, Request
+
+from ledger.errors import LedgerError, RewardRefusedError
+from ledger.rewards import Answer, Posting, RewardPost, RewardResult
+from proxy.access.caller import Caller
+from proxy.body import read_body, read_headers
+from proxy.errors import ProxyError, RewardConflictAnswer, UnprocessableError
+from proxy.management.nudge import Nudge
+from proxy.management.reward_request import parse_reward, parse_rewards
+from proxy.management.reward_writer import BrokenPostError, RewardWriter
+from proxy.management.scopes import Judging
+from proxy.parts import Parts
+
+
+class RewardRoutes:
+    """What the routes share: the writer, and what follows from what it wrote."""
+
+    def __init__(self, parts: Parts, writer: RewardWriter, nudge: Nudge) -> None:
+        self._parts = parts
+        self._writer = writer
+        self._nudge = nudge
+
+    def add_to(self, app: FastAPI) -> None:
+        @app.post("/v1/trajectories/{target:path}/reward")
+        async def reward(caller: Judging, target: str, request: Request) -> dict[str, Any]:
+            post = parse_reward(target, await self._body(request))
+            return self._told(await self._writer.post(_posting(caller, post)))[0]
+
+        @app.post("/v1/rewards")
+        async def rewards(caller: Judging, request: Request) -> dict[str, Any]:
+            """Item by item, in their order: a refused one stops no other."""
+            return {
+                "object": "list",
+                "data": await self._each(caller, parse_rewards(await self._body(request))),
+            }
+
+    async def _body(self, request: Request) -> bytes:
+        settings = self._parts.settings
+        return await read_body(request.receive, read_headers(request.scope["headers"], settings), settings)
+
+    async def _each(
+        self, caller: Caller, items: Sequence[RewardPost | UnprocessableError]
+    ) -> list[dict[str, Any]]:
+        postings = [_posting(caller, item) for item in items if isinstance(item, RewardPost)]
+        answers = iter(await self._writer.post_each(postings))
+        return [
+            _refused_item(item) if isinstance(item, ProxyError) else self._item(next(answers))
+            for item in items
+        ]
+
+    def _item(self, answer: Answer) -> dict[str, Any]:
+        if isinstance(answer, RewardRefusedError):
+            return _refused_item(refused_reward(answer))
+        if isinstance(answer, BrokenPostError):
+            return _refused_item(ProxyError(str(answer)))
+        if isinstance(answer, LedgerError):
+            raise answer
+        return self._told(answer)[0]
+
+    def _told(self, results: Sequence[RewardResult]) -> list[dict[str, Any]]:
+        for result in results:
+            self._parts.metrics.rewards.labels(result.status).inc()
+        if any(result.group_is_ready for result in results):
+            self._nudge.send()
+        return [_said(result) for result in results]
+
+
+def _posting(caller: Caller, post: RewardPost) -> Posting:
+    return Posting(caller.project, [replace(post, key_id=caller.key_id)])
+
+
+def _said(result: RewardResult) -> dict[str, Any]:
+    return {
+        "object": "reward",
+        "id": str(result.event_id),
+        "status": result.status,
+        "trajectory_id": result.trajectory_id and str(result.trajectory_id),
+        "exchange_id": result.exchange_id and str(result.exchange_id),
+    }
+
+
+def _refused_item(error: ProxyError) -> dict[str, Any]:
+    return {"object": "error", "status": error.status, **error.envelope}
+
+
+def refused_reward(error: RewardRefusedError) -> ProxyError:
+    if error.status == RewardConflictAnswer.status:
+        return RewardConflictAnswer(str(error))
+    return UnprocessableError(str(error), param=error.param)
