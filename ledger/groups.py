@@ -16,9 +16,9 @@ _MEMBERS = """
     CROSS JOIN LATERAL (
         SELECT count(*) AS num_members, count(scored.reward) AS num_scored
         FROM trajectories AS t
-        CROSS JOIN LATERAL (
-            SELECT avg(r.value) AS reward FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted
-        ) AS scored
+        LEFT JOIN LATERAL (
+            SELECT r.reward FROM v1.trajectory_rewards AS r WHERE r.trajectory_id = t.id
+        ) AS scored ON true
         WHERE t.group_id = g.id
     ) AS m
 """

@@ -7,6 +7,8 @@ that a test can compute the right answer without SQL.
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from ledger.vocabulary import JUDGE_SOURCE
+
 DAY_MS = 86_400_000
 LINES = (("default", "default"), ("default", "support"), ("acme", "default"))  # project, policy
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -90,9 +92,12 @@ class Trajectory:
     is_grouped: bool = False
 
     def counted(self) -> list[Reward]:
-        """The rewards that count, by the rule of docs/sql.md: of each judge and place the latest, not taken back."""
+        """The rewards that count, by the rule of docs/sql.md: of each judge and place the latest, not taken back;
+        a judge's only where nobody else judged.
+        """
         latest = {(r.source, r.exchange): r for r in self.rewards if r.metric == "reward" and r.trajectory}
-        return [r for r in latest.values() if not r.is_retraction and r.value is not None]
+        counted = [r for r in latest.values() if not r.is_retraction and r.value is not None]
+        return [r for r in counted if r.source != JUDGE_SOURCE] or counted
 
     def reward(self) -> float | None:
         counted = self.counted()

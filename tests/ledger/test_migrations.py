@@ -113,12 +113,13 @@ VIEWS = text("""
 """)
 
 
-def test_the_views_of_an_older_schema_come_back_as_they_were(empty_database_url: str) -> None:
-    migrate(empty_database_url, "0007")
+@pytest.mark.parametrize("revision", ["0007", "0009"])
+def test_the_views_of_an_older_schema_come_back_as_they_were(empty_database_url: str, revision: str) -> None:
+    migrate(empty_database_url, revision)
     before = read(empty_database_url, VIEWS)
     migrate(empty_database_url)
-    assert len(read(empty_database_url, VIEWS)[0]) == len(before[0]) + 2  # erased_at, twice
-    migrate(empty_database_url, "0007")
+    assert len(read(empty_database_url, VIEWS)[0]) > len(before[0])
+    migrate(empty_database_url, revision)
     assert read(empty_database_url, VIEWS) == before
 
 

@@ -59,7 +59,7 @@ def test_sources_and_exchanges_are_averaged_and_other_metrics_do_not_count(
 ) -> None:
     """(1 + 0 - 0.25) / 3 = 0.25."""
     post(connection, "mine", 1.0)
-    post(connection, "mine", 0.0, source="judge")
+    post(connection, "mine", 0.0, source="program")
     post(connection, call.call_id, -0.25)
     post(connection, "mine", 99.0, metric="latency")
     post(connection, "mine", None, metric="comment", content="well\x00 done")

@@ -9,7 +9,19 @@ from ledger.recording import record_calls
 from tests.ledger.calls import a_call, a_choice, a_policy
 from tests.ledger.conftest import LoadedWorld
 
-VIEWS = {"trajectories", "exchanges", "rewards", "groups", "versions", "steps", "lineage"}
+VIEWS = {
+    "comparisons",
+    "exchange_rewards",
+    "exchanges",
+    "groups",
+    "lineage",
+    "metrics",
+    "rewards",
+    "steps",
+    "trajectories",
+    "trajectory_rewards",
+    "versions",
+}
 OURS = """
     c.relnamespace IN ('v1'::regnamespace, 'public'::regnamespace) AND c.relkind IN ('r', 'p', 'v')
         AND NOT c.relispartition AND c.relname <> 'alembic_version'
@@ -84,7 +96,7 @@ def test_whether_a_reward_counts_and_why_not_say_the_same(world: LoadedWorld) ->
     with engine.connect() as connection:
         assert connection.scalar(DISAGREEING) == 0
         assert set(connection.execute(REASONS).scalars()) == {
-            None, "early", "other_metric", "superseded", "retraction",
+            None, "early", "other_metric", "superseded", "retraction", "outranked",
         }  # fmt: skip
         connection.execute(text("UPDATE policies SET reward_max = 0.5 WHERE name = 'support'"))
         assert connection.scalar(DISAGREEING) == 0

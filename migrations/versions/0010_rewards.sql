@@ -1,0 +1,271 @@
+-- Which judgements count, what they are worth, and what they make together: everything else reads it from here.
+
+-- One row per reward event, with the rule of its policy. Not part of the interface: v1.rewards is.
+-- smallest and largest: what is accepted; NULL = nothing is known of the policy (its trajectory is gone).
+CREATE VIEW public.judgements AS
+SELECT
+    r.*,
+    CASE
+        WHEN r.value < r.smallest OR r.value > r.largest THEN NULL
+        -- what is this small is nothing: Postgres calls a product that is too small an error
+        WHEN r.is_plain THEN CASE WHEN r.value BETWEEN -1e-100 AND 1e-100 THEN 0 ELSE r.value END
+        ELSE least(r.reward_max, r.reward_min + (r.reward_max - r.reward_min)
+            * (CASE WHEN r.from_worst < 1e-100 THEN 0 ELSE r.from_worst END / (r.largest - r.smallest)))
+    END AS score
+FROM (
+    SELECT
+        r.id, r.project_id, r.target, r.trajectory_id, r.exchange_id, r.metric, r.value, r.content, r.comment, r.source,
+        r.is_retraction, r.idempotency_id, r.observed_at, r.created_at, r.key_id, r.is_final, r.is_whole,
+        r.comparison_id, t.policy_id,
+        coalesce(policy.reward_min, -1) AS reward_min,
+        coalesce(policy.reward_max, 1) AS reward_max,
+        coalesce(policy.combination, 'mean') AS combination,
+        coalesce(m.weight, CASE WHEN r.metric IN ('reward', 'comparison') THEN 1 END) AS weight,
+        coalesce(m.smallest, CASE r.metric WHEN 'reward' THEN policy.reward_min WHEN 'comparison' THEN 0 END) AS smallest,
+        coalesce(m.largest, CASE r.metric WHEN 'reward' THEN policy.reward_max WHEN 'comparison' THEN 1 END) AS largest,
+        CASE WHEN m.direction = 'lower' THEN m.largest - r.value ELSE r.value - coalesce(m.smallest, 0) END AS from_worst,
+        m.policy_id IS NULL AND r.metric = 'reward' AS is_plain
+    FROM public.reward_events AS r
+    LEFT JOIN public.trajectories AS t ON t.id = r.trajectory_id
+    LEFT JOIN public.policies AS policy ON policy.id = t.policy_id
+    LEFT JOIN public.metrics AS m ON m.policy_id = t.policy_id AND m.name = r.metric
+) AS r;
+
+-- is_counted says the same as not_counted_reason IS NULL, in single conditions, which the planner can estimate.
+-- What asks for a judge's event first is asked for no other.
+CREATE OR REPLACE VIEW v1.rewards AS
+SELECT
+    r.id, p.name AS project, r.target, r.trajectory_id, r.exchange_id, r.metric, r.value, r.content, r.comment,
+    r.source, r.is_retraction, r.observed_at, r.created_at,
+    r.trajectory_id IS NOT NULL AND NOT r.is_retraction AND r.value IS NOT NULL AND r.weight > 0
+        AND (r.value < r.smallest OR r.value > r.largest) IS NOT TRUE
+        AND NOT EXISTS (
+            SELECT FROM public.reward_events AS later
+            WHERE later.trajectory_id = r.trajectory_id AND later.id > r.id
+                AND later.exchange_id IS NOT DISTINCT FROM r.exchange_id
+                AND later.metric = r.metric AND later.source = r.source
+                AND later.comparison_id IS NOT DISTINCT FROM r.comparison_id
+        )
+        AND (r.source <> 'judge' OR NOT EXISTS (
+            SELECT FROM public.judgements AS other
+            WHERE other.trajectory_id = r.trajectory_id AND other.source <> r.source
+                AND NOT other.is_retraction AND other.value IS NOT NULL AND other.weight > 0
+                AND (other.value < other.smallest OR other.value > other.largest) IS NOT TRUE
+                AND NOT EXISTS (
+                    SELECT FROM public.reward_events AS later
+                    WHERE later.trajectory_id = other.trajectory_id AND later.id > other.id
+                        AND later.exchange_id IS NOT DISTINCT FROM other.exchange_id
+                        AND later.metric = other.metric AND later.source = other.source
+                        AND later.comparison_id IS NOT DISTINCT FROM other.comparison_id
+                )
+        )) AS is_counted,
+    CASE
+        WHEN r.trajectory_id IS NULL THEN 'early'
+        WHEN (r.weight > 0) IS NOT TRUE THEN 'other_metric'
+        WHEN EXISTS (
+            SELECT FROM public.reward_events AS later
+            WHERE later.trajectory_id = r.trajectory_id AND later.id > r.id
+                AND later.exchange_id IS NOT DISTINCT FROM r.exchange_id
+                AND later.metric = r.metric AND later.source = r.source
+                AND later.comparison_id IS NOT DISTINCT FROM r.comparison_id
+        ) THEN 'superseded'
+        WHEN r.is_retraction THEN 'retraction'
+        WHEN r.value IS NULL THEN 'no_value'
+        WHEN r.value < r.smallest OR r.value > r.largest THEN 'out_of_range'
+        WHEN r.source = 'judge' AND EXISTS (
+            SELECT FROM public.judgements AS other
+            WHERE other.trajectory_id = r.trajectory_id AND other.source <> r.source
+                AND NOT other.is_retraction AND other.value IS NOT NULL AND other.weight > 0
+                AND (other.value < other.smallest OR other.value > other.largest) IS NOT TRUE
+                AND NOT EXISTS (
+                    SELECT FROM public.reward_events AS later
+                    WHERE later.trajectory_id = other.trajectory_id AND later.id > other.id
+                        AND later.exchange_id IS NOT DISTINCT FROM other.exchange_id
+                        AND later.metric = other.metric AND later.source = other.source
+                        AND later.comparison_id IS NOT DISTINCT FROM other.comparison_id
+                )
+        ) THEN 'outranked'
+    END AS not_counted_reason,
+    policy.name AS policy, r.idempotency_id, r.key_id, k.name AS key_name,
+    r.score, r.weight, r.combination, r.is_final, r.is_whole, r.comparison_id
+FROM public.judgements AS r
+LEFT JOIN public.projects AS p ON p.id = r.project_id
+LEFT JOIN public.policies AS policy ON policy.id = r.policy_id
+LEFT JOIN public.api_keys AS k ON k.id = r.key_id;
+
+-- The rule of a policy over what counts. In numeric: the same judgements in another order make the same reward, to the
+-- last bit, and judgements that are alike make just themselves.
+CREATE VIEW v1.trajectory_rewards AS
+SELECT
+    r.trajectory_id,
+    CASE
+        WHEN r.combination <> 'sum' AND min(r.score) = max(r.score) THEN min(r.score)
+        WHEN r.combination = 'min' THEN min(r.score)
+        WHEN r.combination = 'last' THEN CAST((
+            max(ARRAY[CAST(r.id AS text), CAST(r.score AS text)]) FILTER (WHERE r.combination = 'last')
+        )[2] AS double precision)
+        WHEN r.combination = 'sum' THEN CAST(sum(CAST(r.weight AS numeric) * CAST(r.score AS numeric)) AS double precision)
+        ELSE CAST(
+            sum(CAST(r.weight AS numeric) * CAST(r.score AS numeric)) / sum(CAST(r.weight AS numeric))
+        AS double precision)
+    END AS reward,
+    count(*) AS num_rewards,
+    bool_or(r.is_final) AS is_final,
+    min(r.created_at) AS first_rewarded_at,
+    max(r.created_at) AS last_rewarded_at,
+    array_agg(r.id ORDER BY r.id) AS event_ids,
+    CASE
+        WHEN r.combination <> 'sum' AND min(r.score) FILTER (WHERE r.exchange_id IS NULL) = max(r.score) FILTER (WHERE r.exchange_id IS NULL) THEN min(r.score) FILTER (WHERE r.exchange_id IS NULL)
+        WHEN r.combination = 'min' THEN min(r.score) FILTER (WHERE r.exchange_id IS NULL)
+        WHEN r.combination = 'last' THEN CAST((
+            max(ARRAY[CAST(r.id AS text), CAST(r.score AS text)]) FILTER (WHERE r.exchange_id IS NULL AND r.combination = 'last')
+        )[2] AS double precision)
+        WHEN r.combination = 'sum' THEN CAST(sum(CAST(r.weight AS numeric) * CAST(r.score AS numeric)) FILTER (WHERE r.exchange_id IS NULL) AS double precision)
+        ELSE CAST(
+            sum(CAST(r.weight AS numeric) * CAST(r.score AS numeric)) FILTER (WHERE r.exchange_id IS NULL) / sum(CAST(r.weight AS numeric)) FILTER (WHERE r.exchange_id IS NULL)
+        AS double precision)
+    END AS whole_reward,
+    array_agg(r.id ORDER BY r.id) FILTER (WHERE r.exchange_id IS NULL) AS whole_event_ids
+FROM v1.rewards AS r
+WHERE r.is_counted
+GROUP BY r.trajectory_id, r.combination;
+
+CREATE VIEW v1.exchange_rewards AS
+SELECT
+    r.exchange_id, r.trajectory_id,
+    CASE
+        WHEN r.combination <> 'sum' AND min(r.score) = max(r.score) THEN min(r.score)
+        WHEN r.combination = 'min' THEN min(r.score)
+        WHEN r.combination = 'last' THEN CAST((
+            max(ARRAY[CAST(r.id AS text), CAST(r.score AS text)]) FILTER (WHERE r.combination = 'last')
+        )[2] AS double precision)
+        WHEN r.combination = 'sum' THEN CAST(sum(CAST(r.weight AS numeric) * CAST(r.score AS numeric)) AS double precision)
+        ELSE CAST(
+            sum(CAST(r.weight AS numeric) * CAST(r.score AS numeric)) / sum(CAST(r.weight AS numeric))
+        AS double precision)
+    END AS reward,
+    count(*) AS num_rewards,
+    bool_or(r.is_final) AS is_final,
+    array_agg(r.id ORDER BY r.id) AS event_ids
+FROM v1.rewards AS r
+WHERE r.is_counted AND r.exchange_id IS NOT NULL
+GROUP BY r.exchange_id, r.trajectory_id, r.combination;
+
+CREATE VIEW v1.metrics AS
+SELECT
+    p.name AS project, policy.name AS policy, of.name AS metric,
+    coalesce(m.smallest, of.smallest) AS smallest,
+    coalesce(m.largest, of.largest) AS largest,
+    coalesce(m.direction, 'higher') AS direction,
+    coalesce(m.weight, 1) AS weight,
+    policy.combination,
+    m.name IS NOT NULL AS is_declared
+FROM public.policies AS policy
+JOIN public.projects AS p ON p.id = policy.project_id
+CROSS JOIN LATERAL (
+    VALUES ('reward', policy.reward_min, policy.reward_max), ('comparison', 0, 1)
+    UNION ALL
+    SELECT declared.name, declared.smallest, declared.largest FROM public.metrics AS declared
+    WHERE declared.policy_id = policy.id AND declared.name NOT IN ('reward', 'comparison')
+) AS of (name, smallest, largest)
+LEFT JOIN public.metrics AS m ON m.policy_id = policy.id AND m.name = of.name;
+
+CREATE VIEW v1.comparisons AS
+SELECT
+    c.id, p.name AS project,
+    preferred.trajectory_id AS preferred_trajectory_id,
+    preferred.exchange_id AS preferred_exchange_id,
+    preferred.target AS preferred_target,
+    other.trajectory_id AS other_trajectory_id,
+    other.exchange_id AS other_exchange_id,
+    other.target AS other_target,
+    preferred.source, preferred.comment, preferred.is_retraction AS is_retracted, c.group_id,
+    preferred.observed_at, c.created_at,
+    c.preferred_event_id, c.other_event_id
+FROM public.comparisons AS c
+LEFT JOIN public.projects AS p ON p.id = c.project_id
+LEFT JOIN public.reward_events AS preferred ON preferred.id = c.preferred_event_id
+LEFT JOIN public.reward_events AS other ON other.id = c.other_event_id;
+
+COMMENT ON VIEW public.judgements IS 'Every reward event with the rule of its policy: what v1.rewards is made of.';
+COMMENT ON VIEW v1.trajectory_rewards IS 'The reward of every trajectory that has one: its policy''s combination of the reward events that count.';
+COMMENT ON VIEW v1.exchange_rewards IS 'The reward of every exchange that was judged itself: the same combination of its own reward events.';
+COMMENT ON VIEW v1.metrics IS 'The metrics that count, by policy: those declared, and the two that always do.';
+COMMENT ON VIEW v1.comparisons IS 'Which of two trajectories was said to be better.';
+COMMENT ON COLUMN v1.rewards.metric IS 'What is judged: `reward`, `comparison`, and what the policy declares (v1.metrics) count; other names are stored.';
+COMMENT ON COLUMN v1.rewards.is_counted IS 'Whether it is part of its trajectory''s reward (v1.trajectory_rewards).';
+COMMENT ON COLUMN v1.rewards.not_counted_reason IS 'early, other_metric, superseded, retraction, no_value, out_of_range or outranked (a judge''s, where somebody else judged); NULL = it counts.';
+COMMENT ON COLUMN v1.rewards.score IS 'The value on the scale of the policy''s rewards, larger is better; NULL without one, or out of range.';
+COMMENT ON COLUMN v1.rewards.weight IS 'The metric''s weight in the reward; NULL = the policy does not declare it.';
+COMMENT ON COLUMN v1.rewards.combination IS 'How its policy makes one reward of what counts: mean (weighted), sum, min or last.';
+COMMENT ON COLUMN v1.rewards.is_final IS 'false: more is to come, and its group waits for it until its deadline.';
+COMMENT ON COLUMN v1.rewards.is_whole IS 'Whether it judges the whole trajectory, though its target is a reply''s id.';
+COMMENT ON COLUMN v1.rewards.comparison_id IS 'The comparison that it is one half of (v1.comparisons).';
+COMMENT ON COLUMN v1.trajectory_rewards.trajectory_id IS 'The trajectory.';
+COMMENT ON COLUMN v1.trajectory_rewards.reward IS 'Its reward.';
+COMMENT ON COLUMN v1.trajectory_rewards.num_rewards IS 'How many reward events count.';
+COMMENT ON COLUMN v1.trajectory_rewards.is_final IS 'Whether one of them is final.';
+COMMENT ON COLUMN v1.trajectory_rewards.first_rewarded_at IS 'When the first of them was written.';
+COMMENT ON COLUMN v1.trajectory_rewards.last_rewarded_at IS 'When the newest of them was written.';
+COMMENT ON COLUMN v1.trajectory_rewards.event_ids IS 'Which they are, oldest first.';
+COMMENT ON COLUMN v1.trajectory_rewards.whole_reward IS 'The same combination of those that judge the trajectory and not one exchange: the reward of its exchanges that have none of their own.';
+COMMENT ON COLUMN v1.trajectory_rewards.whole_event_ids IS 'Which these are.';
+COMMENT ON COLUMN v1.exchange_rewards.exchange_id IS 'The exchange.';
+COMMENT ON COLUMN v1.exchange_rewards.trajectory_id IS 'Its trajectory.';
+COMMENT ON COLUMN v1.exchange_rewards.reward IS 'Its reward.';
+COMMENT ON COLUMN v1.exchange_rewards.num_rewards IS 'How many reward events of its own count.';
+COMMENT ON COLUMN v1.exchange_rewards.is_final IS 'Whether one of them is final.';
+COMMENT ON COLUMN v1.exchange_rewards.event_ids IS 'Which they are, oldest first.';
+COMMENT ON COLUMN v1.metrics.project IS 'Name of the tenant.';
+COMMENT ON COLUMN v1.metrics.policy IS 'Name of the policy.';
+COMMENT ON COLUMN v1.metrics.metric IS 'Name of the metric, as rewards say it.';
+COMMENT ON COLUMN v1.metrics.smallest IS 'Smallest value accepted.';
+COMMENT ON COLUMN v1.metrics.largest IS 'Largest value accepted.';
+COMMENT ON COLUMN v1.metrics.direction IS 'Which values are good: higher or lower.';
+COMMENT ON COLUMN v1.metrics.weight IS 'Its weight in the reward; 0 = it does not count.';
+COMMENT ON COLUMN v1.metrics.combination IS 'How the policy makes one reward of what counts: mean (weighted), sum, min or last.';
+COMMENT ON COLUMN v1.metrics.is_declared IS 'Whether the policy declares it; the others count without.';
+COMMENT ON COLUMN v1.comparisons.id IS 'UUIDv7 of the comparison.';
+COMMENT ON COLUMN v1.comparisons.project IS 'Name of the tenant that posted it.';
+COMMENT ON COLUMN v1.comparisons.preferred_trajectory_id IS 'The better one; NULL while it is early.';
+COMMENT ON COLUMN v1.comparisons.preferred_exchange_id IS 'The exchange of it that was compared, where a reply''s id was used.';
+COMMENT ON COLUMN v1.comparisons.preferred_target IS 'The id posted for the better one, ours in one spelling.';
+COMMENT ON COLUMN v1.comparisons.other_trajectory_id IS 'The other one; NULL while it is early.';
+COMMENT ON COLUMN v1.comparisons.other_exchange_id IS 'The exchange of it that was compared, where a reply''s id was used.';
+COMMENT ON COLUMN v1.comparisons.other_target IS 'The id posted for the other one, ours in one spelling.';
+COMMENT ON COLUMN v1.comparisons.source IS 'Who compared.';
+COMMENT ON COLUMN v1.comparisons.comment IS 'A remark beside it.';
+COMMENT ON COLUMN v1.comparisons.is_retracted IS 'Whether it was taken back.';
+COMMENT ON COLUMN v1.comparisons.group_id IS 'The group that both are in; NULL = they are not in one, yet.';
+COMMENT ON COLUMN v1.comparisons.observed_at IS 'When the comparison was made.';
+COMMENT ON COLUMN v1.comparisons.created_at IS 'When the row was written (UTC).';
+COMMENT ON COLUMN v1.comparisons.preferred_event_id IS 'The reward event of the better one.';
+COMMENT ON COLUMN v1.comparisons.other_event_id IS 'The reward event of the other one.';
+COMMENT ON COLUMN public.judgements.id IS 'UUIDv7; its time is the partition key.';
+COMMENT ON COLUMN public.judgements.project_id IS 'The tenant that posted it.';
+COMMENT ON COLUMN public.judgements.target IS 'The id posted, ours in one spelling.';
+COMMENT ON COLUMN public.judgements.trajectory_id IS 'The trajectory it judges; NULL while it is early.';
+COMMENT ON COLUMN public.judgements.exchange_id IS 'The exchange it judges, where the reply''s id was used.';
+COMMENT ON COLUMN public.judgements.metric IS 'What is judged.';
+COMMENT ON COLUMN public.judgements.value IS 'The judgement; NULL for a retraction, a comment or a demonstration.';
+COMMENT ON COLUMN public.judgements.content IS 'The text of a comment, the messages of a demonstration.';
+COMMENT ON COLUMN public.judgements.comment IS 'A remark beside the value.';
+COMMENT ON COLUMN public.judgements.source IS 'Who judges.';
+COMMENT ON COLUMN public.judgements.is_retraction IS 'Takes back what this source said before for this metric.';
+COMMENT ON COLUMN public.judgements.idempotency_id IS 'The caller''s id for this post.';
+COMMENT ON COLUMN public.judgements.observed_at IS 'When the judgement was made.';
+COMMENT ON COLUMN public.judgements.created_at IS 'When the row was written (UTC).';
+COMMENT ON COLUMN public.judgements.key_id IS 'The API key that posted it; NULL = none was needed.';
+COMMENT ON COLUMN public.judgements.is_final IS 'false: more is to come.';
+COMMENT ON COLUMN public.judgements.is_whole IS 'Whether it judges the whole trajectory, though its target is a reply''s id.';
+COMMENT ON COLUMN public.judgements.comparison_id IS 'The comparison that it is one half of.';
+COMMENT ON COLUMN public.judgements.policy_id IS 'The policy of its trajectory; NULL = not known.';
+COMMENT ON COLUMN public.judgements.reward_min IS 'The smallest reward of that policy.';
+COMMENT ON COLUMN public.judgements.reward_max IS 'The largest reward of that policy.';
+COMMENT ON COLUMN public.judgements.combination IS 'How that policy makes one reward of what counts.';
+COMMENT ON COLUMN public.judgements.weight IS 'The metric''s weight; NULL = it is not declared.';
+COMMENT ON COLUMN public.judgements.smallest IS 'Smallest value that counts; NULL = any.';
+COMMENT ON COLUMN public.judgements.largest IS 'Largest value that counts; NULL = any.';
+COMMENT ON COLUMN public.judgements.from_worst IS 'How far the value is from the worst of its metric.';
+COMMENT ON COLUMN public.judgements.is_plain IS 'Whether the value is on the scale of the rewards already.';
+COMMENT ON COLUMN public.judgements.score IS 'The value on the scale of the policy''s rewards, larger is better.';
