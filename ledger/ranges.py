@@ -8,7 +8,6 @@ from ledger.vocabulary import (
     COMPARISON_METRIC,
     DEMONSTRATION_METRIC,
     REWARD_METRIC,
-    NotCounted,
 )
 
 WORDS_METRICS = (COMMENT_METRIC, DEMONSTRATION_METRIC)

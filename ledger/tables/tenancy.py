@@ -121,8 +121,8 @@ metrics = Table(
     created_at(),
     PrimaryKeyConstraint("policy_id", "name"),
     one_of("direction", Direction),
-    CheckConstraint("smallest < largest", name="range_not_empty"),
-    CheckConstraint("weight >= 0 AND weight < 'Infinity'", name="weight_not_negative"),
+    CheckConstraint("smallest < largest AND smallest >= -1e100 AND largest <= 1e100", name="range_not_empty"),
+    CheckConstraint("weight = 0 OR (weight >= 1e-6 AND weight <= 1e6)", name="weight_not_negative"),
     comment="Metrics that count in a policy's rewards, besides `reward` and `comparison`.",
 )
 

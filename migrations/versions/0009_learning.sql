@@ -10,8 +10,8 @@ CREATE TABLE IF NOT EXISTS metrics (
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL, 
     CONSTRAINT pk_metrics PRIMARY KEY (policy_id, name), 
     CONSTRAINT ck_metrics_direction_known CHECK (direction IN ('higher', 'lower')), 
-    CONSTRAINT ck_metrics_range_not_empty CHECK (smallest < largest), 
-    CONSTRAINT ck_metrics_weight_not_negative CHECK (weight >= 0 AND weight < 'Infinity'), 
+    CONSTRAINT ck_metrics_range_not_empty CHECK (smallest < largest AND smallest >= -1e100 AND largest <= 1e100), 
+    CONSTRAINT ck_metrics_weight_not_negative CHECK (weight = 0 OR (weight >= 1e-6 AND weight <= 1e6)), 
     CONSTRAINT fk_metrics_policy_id_policies FOREIGN KEY(policy_id) REFERENCES policies (id)
 );
 
