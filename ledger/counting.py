@@ -9,6 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from ledger.direct import DirectConnection
 from ledger.ranges import Accepted
 from ledger.vocabulary import COMMENT_METRIC, DEMONSTRATION_METRIC, NotCounted
 
@@ -18,7 +19,9 @@ WORDS_METRICS = (COMMENT_METRIC, DEMONSTRATION_METRIC)
 _REASONS = text("SELECT id, not_counted_reason FROM v1.rewards WHERE id = ANY (CAST(:ids AS uuid[]))")
 
 
-def reasons_not_counted(connection: Connection, event_ids: Sequence[UUID]) -> dict[UUID, NotCounted | None]:
+def reasons_not_counted(
+    connection: Connection | DirectConnection, event_ids: Sequence[UUID]
+) -> dict[UUID, NotCounted | None]:
     """Why each of these events does not count, as it stands now; None: it does."""
     rows = connection.execute(_REASONS, {"ids": list(event_ids)})
     return {row.id: row.not_counted_reason and NotCounted(row.not_counted_reason) for row in rows}

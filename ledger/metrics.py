@@ -4,7 +4,7 @@ A declaration holds for every judgement, those from before it included: v1.rewar
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -78,9 +78,9 @@ class Metric:
     weight: float = 1.0
 
 
-def list_metrics(connection: Connection) -> list[Mapping[str, Any]]:
+def list_metrics(connection: Connection) -> list[dict[str, Any]]:
     """Every metric that counts, of every policy: rows of v1.metrics."""
-    return [row._mapping for row in connection.execute(_METRICS)]  # noqa: SLF001 - public, despite its underscore
+    return [row._asdict() for row in connection.execute(_METRICS)]
 
 
 def declare_metric(connection: Connection, project: str, policy: str, metric: Metric) -> None:

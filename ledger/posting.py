@@ -10,12 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from ledger.bulk import insert_new_rows
+from ledger.counting import not_counted, note, reasons_not_counted
 from ledger.direct import DirectConnection, direct
 from ledger.erasure.rewards import without_words
 from ledger.errors import LedgerError, RewardOutOfRangeError, RewardRefusedError
@@ -24,18 +25,15 @@ from ledger.identifiers import new_id
 from ledger.judgements import Event, Standing, lock_and_read
 from ledger.late_rewards import LateReward, move_late
 from ledger.meanings import Meaning, Target, held
+from ledger.metrics import ProjectRules, read_rules
+from ledger.ranges import Accepted, check_range
 from ledger.reward_posts import Posting, RewardPost, RewardResult
 from ledger.tables import reward_events
 from ledger.targets import canonical, choice_needed
 from ledger.text import to_name, to_storable, to_storable_text
-from ledger.vocabulary import REWARD_METRIC
+from ledger.vocabulary import JUDGE_SOURCE, NotCounted
 
 Answer: TypeAlias = list[RewardResult] | LedgerError
-_PROJECTS = text("""
-    SELECT p.name, p.id, min(o.reward_min) AS smallest, max(o.reward_max) AS largest
-    FROM projects AS p LEFT JOIN policies AS o ON o.project_id = p.id
-    WHERE p.name = ANY (CAST(:names AS text[])) GROUP BY p.name, p.id
-""")
 
 
 @dataclass(slots=True)
@@ -44,8 +42,10 @@ class _Judgement:
 
     post: RewardPost
     meaning: Meaning
+    of: Accepted
     event: Event
     is_new: bool = True
+    reason: NotCounted | None = None
 
 
 def post_reward(connection: Connection, project: str, post: RewardPost) -> RewardResult:
@@ -60,7 +60,7 @@ def post_rewards(connection: Connection | DirectConnection, postings: Sequence[P
     """The answer of each posting: its results, or why none of its posts was written."""
     asked = direct(connection)
     answers: dict[int, Answer] = {}
-    projects = _projects(asked, {posting.project for posting in postings})
+    projects = read_rules(asked, {posting.project for posting in postings})
     meanings = _meanings(asked, postings, projects)
     prepared: dict[int, list[_Judgement]] = {}
     for number, posting in enumerate(postings):
@@ -80,12 +80,8 @@ def post_rewards(connection: Connection | DirectConnection, postings: Sequence[P
     return [answers[number] for number in range(len(postings))]
 
 
-def _projects(asked: DirectConnection, names: set[str]) -> dict[str, Any]:
-    return {row.name: row for row in asked.execute(_PROJECTS, {"names": list(names)})}
-
-
 def _meanings(
-    asked: DirectConnection, postings: Sequence[Posting], projects: dict[str, Any]
+    asked: DirectConnection, postings: Sequence[Posting], projects: dict[str, ProjectRules]
 ) -> dict[int, list[Meaning]]:
     """By the number of the posting; held until the commit."""
     targets: list[Target] = []
@@ -101,38 +97,27 @@ def _meanings(
     return found
 
 
-def _prepared(posting: Posting, projects: dict[str, Any], meanings: list[Meaning] | None) -> list[_Judgement]:
+def _prepared(
+    posting: Posting, projects: dict[str, ProjectRules], meanings: list[Meaning] | None
+) -> list[_Judgement]:
     """Raises LedgerError where one of its posts cannot be a judgement."""
     if meanings is None:
         raise LedgerError(f"there is no project {posting.project!r}: `slipstream keys` lists them")
-    project = projects[posting.project]
+    rules = projects[posting.project]
     judgements = []
     for post, meaning in zip(posting.posts, meanings, strict=True):
         if meaning.choices:
             raise choice_needed(meaning.choices)
-        _check_value(post, meaning, project)
-        judgements.append(_Judgement(post, meaning, _event(post, project.id, meaning)))
+        of = rules.accepted(meaning.policy_id, to_name(post.metric))
+        _check_value(post, of)
+        judgements.append(_Judgement(post, meaning, of, _event(post, rules.id, meaning)))
     return judgements
 
 
-def _check_value(post: RewardPost, meaning: Meaning, project: Any) -> None:
-    """An early reward has to fit some policy of the project, and is checked again by v1.rewards when it is reconciled.
-
-    Both bounds are None for a project without policies.
-    """
-    if post.value is None:
-        return
-    if not math.isfinite(post.value):
+def _check_value(post: RewardPost, of: Accepted) -> None:
+    if post.value is not None and not math.isfinite(post.value):
         raise RewardOutOfRangeError("The reward must be a finite number.")
-    is_early = meaning.trajectory_id is None
-    smallest = project.smallest if is_early else meaning.reward_min
-    largest = project.largest if is_early else meaning.reward_max
-    if post.metric != REWARD_METRIC or smallest is None or largest is None:
-        return
-    if not smallest <= post.value <= largest:
-        raise RewardOutOfRangeError(
-            f"The reward {post.value} is outside the policy's range, {smallest} to {largest}."
-        )
+    check_range(post.metric, post.value, of)
 
 
 def _event(post: RewardPost, project_id: UUID, meaning: Meaning) -> Event:
@@ -183,11 +168,29 @@ def _write(asked: DirectConnection, judgements: list[_Judgement]) -> set[UUID]:
     """Their open groups that have all that they wait for."""
     new = [judgement for judgement in judgements if judgement.is_new]
     insert_new_rows(cast("Connection", asked), reward_events, [_row(judgement.event) for judgement in new])
+    _say_what_counts(asked, judgements)
     late = {one.meaning.trajectory_id: one.meaning for one in new if one.meaning.is_late}
     if late:
         move_late(asked, [LateReward.of(meaning) for _, meaning in sorted(late.items())])
     open_ones = {one.meaning.group_id for one in new if one.meaning.group_id and not one.meaning.is_late}
     return complete_groups(cast("Connection", asked), open_ones)
+
+
+def _say_what_counts(asked: DirectConnection, judgements: list[_Judgement]) -> None:
+    """The view knows of every one; it is asked where only it does."""
+    unsure = []
+    for one in judgements:
+        is_early = one.event["trajectory_id"] is None
+        one.reason = not_counted(
+            one.event["value"], one.of, is_early=is_early, is_retraction=one.event["is_retraction"]
+        )
+        is_repeated = not one.is_new and one.event["idempotency_id"] is not None
+        if not is_early and (one.event["source"] == JUDGE_SOURCE or is_repeated):
+            unsure.append(one)
+    if unsure:
+        reasons = reasons_not_counted(asked, [one.event["id"] for one in unsure])
+        for one in unsure:
+            one.reason = reasons.get(one.event["id"], one.reason)
 
 
 def _row(event: Event) -> Event:
@@ -204,4 +207,6 @@ def _result(judgement: _Judgement, ready: set[UUID]) -> RewardResult:
         trajectory_id=meaning.trajectory_id,
         exchange_id=meaning.exchange_id,
         group_is_ready=meaning.group_id in ready,
+        not_counted_reason=judgement.reason,
+        note=note(judgement.reason, judgement.post.metric),
     )

@@ -68,21 +68,26 @@ class RewardRoutes:
             self._parts.metrics.rewards.labels(result.status).inc()
         if any(result.group_is_ready for result in results):
             self._nudge.send()
-        return [_said(result) for result in results]
+        return [said(result) for result in results]
 
 
 def _posting(caller: Caller, post: RewardPost) -> Posting:
     return Posting(caller.project, [replace(post, key_id=caller.key_id)])
 
 
-def _said(result: RewardResult) -> dict[str, Any]:
-    return {
+def said(result: RewardResult) -> dict[str, Any]:
+    """`reason` and `note` say why it does not count, where it does not."""
+    answer: dict[str, Any] = {
         "object": "reward",
         "id": str(result.event_id),
         "status": result.status,
         "trajectory_id": result.trajectory_id and str(result.trajectory_id),
         "exchange_id": result.exchange_id and str(result.exchange_id),
+        "counts": result.not_counted_reason is None,
     }
+    if result.not_counted_reason:
+        answer |= {"reason": result.not_counted_reason, "note": result.note}
+    return answer
 
 
 def _refused_item(error: ProxyError) -> dict[str, Any]:
