@@ -12,20 +12,21 @@ from uuid import UUID
 from sqlalchemy import Connection, insert, text
 
 from ledger.conversation import WholeExchange, whole_exchanges
-from ledger.rewards import trajectory_rewards
 from ledger.tables import step_samples
-from ledger.vocabulary import GroupKind, Reason
+from ledger.vocabulary import Reason
+from trainer.baselines import Seen, move_running, read_running
 from trainer.claim import Step
+from trainer.found import claimed_groups, found_groups
+from trainer.grpo.advantages import Running, mean_of
 from trainer.grpo.packing import num_packed_tokens
 from trainer.grpo.samples import Sample, merge_turns
+from trainer.ladder import Group, Member
+from trainer.rewards import record_rules
 from trainer.settings import TrainerSettings
 from trainer.transitions import CLOSE_SOME, GIVE_BACK
-from trainer.verdicts import Member, SampleRow, as_turn, judge_group
+from trainer.verdicts import SampleRow, as_turn, defects_of, judge_groups, usable_members
 
-GROUPS = text(
-    "SELECT id, kind FROM groups WHERE step_id = :step_id AND state = 'claimed' ORDER BY created_at, id"
-)
-MEMBERS = text("SELECT id, group_id FROM trajectories WHERE group_id = ANY(:group_ids) ORDER BY id")
+STORE = text("UPDATE groups SET reward_mean = :reward_mean, num_scored = :num_scored WHERE id = :id")
 USED = text(
     "SELECT exchange_id, trajectory_id, advantage FROM step_samples WHERE step_id = :step_id AND is_used"
 )
@@ -42,6 +43,11 @@ class Batch:
     rows: list[SampleRow] = field(default_factory=list)
     empty: list[UUID] = field(default_factory=list)  # their exchanges are gone
     postponed: list[UUID] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)  # what moves the running baselines
+    running: dict[str, Running] = field(default_factory=dict)  # as they were read
+    stored: dict[UUID, list[float]] = field(
+        default_factory=dict
+    )  # rewards that late members are compared with
 
     @property
     def silent_groups(self) -> dict[UUID, str]:
@@ -56,31 +62,44 @@ class Batch:
         }
 
 
-def read_batch(connection: Connection, step: Step, settings: TrainerSettings) -> Batch:
-    """Decide about every exchange of the step's groups; nothing is written."""
-    groups = [(row.id, GroupKind(row.kind)) for row in connection.execute(GROUPS, {"step_id": step.id})]
-    members = _members(connection, [group_id for group_id, _ in groups])
-    batch, num_tokens = Batch(), 0
-    for group_id, kind in groups:
-        rows = judge_group(group_id, kind, members[group_id], step.parent_version, settings)
-        new = num_packed_tokens(_samples_of(rows, members[group_id]))
-        if num_tokens and num_tokens + new > settings.step_max_tokens:
-            batch.postponed.append(group_id)
-            continue
-        num_tokens += new
-        batch.rows += rows
-        batch.empty += [] if rows else [group_id]
+def read_batch(
+    connection: Connection, step: Step, settings: TrainerSettings, group_ids: Sequence[UUID] | None = None
+) -> Batch:
+    """Decide about every exchange of the step's groups (or of these); nothing is written, nothing is locked."""
+    ids = claimed_groups(connection, step.id) if group_ids is None else list(group_ids)
+    groups = found_groups(connection, ids)
+    routes = {member.route for group in groups for member in group.members if member.route is not None}
+    running = read_running(connection, step.policy_id, routes)
+    rows = judge_groups(groups, running, step.parent_version, settings)
+    postponed = _over_budget(groups, rows, settings.step_max_tokens)
+    if postponed:  # a lone reward is compared with those of its own step
+        groups = [group for group in groups if group.id not in postponed]
+        rows = judge_groups(groups, running, step.parent_version, settings)
+    batch = Batch(
+        rows=[row for group in groups for row in rows[group.id]],
+        empty=[group.id for group in groups if not rows[group.id]],
+        postponed=postponed,
+        running=running,
+    )
+    _note_seen(batch, groups, step.parent_version, settings)
     return batch
 
 
-def write_batch(connection: Connection, step: Step, batch: Batch) -> None:
-    """Freeze the decision: every row, groups that teach nothing closed, groups over the budget open again."""
+def write_batch(connection: Connection, step: Step, batch: Batch, settings: TrainerSettings) -> None:
+    """Freeze the decision: every row, the baselines that it moves, groups that teach nothing closed, groups over the
+    budget open again.
+    """
     if batch.rows:
         connection.execute(insert(step_samples), [{"step_id": step.id, **asdict(row)} for row in batch.rows])
+    move_running(connection, step, batch.seen, batch.running, settings.baseline_window)
+    for group_id, rewards in batch.stored.items():
+        values = {"id": group_id, "reward_mean": mean_of(rewards), "num_scored": len(rewards)}
+        connection.execute(STORE, values)
     for group_id, reason in batch.silent_groups.items():
         values = {"id": step.id, "group_ids": [group_id], "reason": reason}
         connection.execute(CLOSE_SOME, values)
     connection.execute(GIVE_BACK, {"id": step.id, "group_ids": batch.postponed})
+    record_rules(connection, step.id, step.fencing_token)
 
 
 def read_samples(connection: Connection, step: Step) -> list[Sample]:
@@ -97,15 +116,29 @@ def read_samples(connection: Connection, step: Step) -> list[Sample]:
     ]
 
 
-def _members(connection: Connection, group_ids: list[UUID]) -> dict[UUID, list[Member]]:
-    rows = connection.execute(MEMBERS, {"group_ids": group_ids}).all()
-    trajectory_ids = [row.id for row in rows]
-    rewards = trajectory_rewards(connection, trajectory_ids)
-    exchanges = whole_exchanges(connection, trajectory_ids)
-    members: dict[UUID, list[Member]] = defaultdict(list)
-    for row in rows:
-        members[row.group_id].append(Member(row.id, rewards.get(row.id), exchanges.get(row.id, [])))
-    return members
+def _over_budget(groups: Sequence[Group], rows: dict[UUID, list[SampleRow]], max_tokens: int) -> list[UUID]:
+    """Groups for which the step has no room; the first one always has."""
+    postponed, num_tokens = [], 0
+    for group in groups:
+        new = num_packed_tokens(_samples_of(rows[group.id], group.members))
+        if num_tokens and num_tokens + new > max_tokens:
+            postponed.append(group.id)
+        else:
+            num_tokens += new
+    return postponed
+
+
+def _note_seen(batch: Batch, groups: Sequence[Group], parent_version: int, settings: TrainerSettings) -> None:
+    defects = defects_of(groups, parent_version, settings)
+    for group in groups:
+        seen = [
+            Seen(member.trajectory_id, group.id, member.route, member.judged.reward)
+            for member in usable_members(group, defects)
+            if member.judged.reward is not None
+        ]
+        batch.seen += seen
+        if own := [each.reward for each in seen if each.route == group.route]:
+            batch.stored[group.id] = own
 
 
 def _samples_of(rows: Sequence[SampleRow], members: Sequence[Member]) -> list[Sample]:

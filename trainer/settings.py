@@ -71,7 +71,11 @@ class TrainerSettings(EnvironmentSettings):
     weight_decay: Annotated[float, Field(ge=0)] = _env("SLIPSTREAM_WEIGHT_DECAY", 0.0)
     grad_clip: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_GRAD_CLIP", 1.0)
     baseline: Baseline = _env("SLIPSTREAM_BASELINE", Baseline.BY_KIND)
+    running_baseline: bool = _env("SLIPSTREAM_RUNNING_BASELINE", True)
+    baseline_min_samples: Count = _env("SLIPSTREAM_BASELINE_MIN_SAMPLES", 4)
+    baseline_window: Count = _env("SLIPSTREAM_BASELINE_WINDOW", 256)
     scale_by_std: bool = _env("SLIPSTREAM_SCALE_BY_STD", False)
+    train_truncated: bool = _env("SLIPSTREAM_TRAIN_TRUNCATED", True)
     loss: LossKind = _env("SLIPSTREAM_LOSS", LossKind.CISPO)
     cispo_cap: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_CISPO_CAP", 3.0)
     clip_low: Annotated[float, Field(gt=0, lt=1)] = _env("SLIPSTREAM_CLIP_LOW", 0.2)
@@ -120,7 +124,8 @@ class TrainerSettings(EnvironmentSettings):
 
     def with_learning(self, stored: dict[str, Any]) -> "TrainerSettings":
         """These settings with a step's own learning settings: a step ends as it began (I9)."""
-        return TrainerSettings(**(self.model_dump() | stored))
+        own = {name: value for name, value in stored.items() if name in LEARNING_FIELDS}
+        return TrainerSettings(**(self.model_dump() | own))
 
     def learning(self) -> dict[str, Any]:
         """What a step records of its settings."""
@@ -130,5 +135,5 @@ class TrainerSettings(EnvironmentSettings):
 LEARNING_FIELDS = {
     "learning_rate", "warmup_steps", "adam_beta1", "adam_beta2", "weight_decay", "grad_clip", "baseline",
     "scale_by_std", "loss", "cispo_cap", "clip_low", "clip_high", "trust_log_ratio", "kl", "lora_rank",
-    "lora_alpha", "seed", "max_staleness", "sample_max_tokens", "row_tokens", "step_max_tokens",
+    "running_baseline", "baseline_min_samples", "baseline_window", "train_truncated", "lora_alpha", "seed", "max_staleness", "sample_max_tokens", "row_tokens", "step_max_tokens",
 }  # fmt: skip

@@ -136,7 +136,7 @@ def build_samples(run: _Run) -> None:
     """Claimed -> built, or skipped where nothing can be learned."""
     with run.trainer.engine.begin() as connection:
         batch = build.read_batch(connection, run.step, run.settings)
-        build.write_batch(connection, run.step, batch)
+        build.write_batch(connection, run.step, batch, run.settings)
         metrics = batch_metrics(batch) | {"seconds_build": run.seconds()}
         if metrics["num_used_exchanges"]:
             transitions.move(connection, run.step, StepState.BUILT, [StepState.CLAIMED], metrics=metrics)

@@ -3,30 +3,19 @@
 Invariant: every exchange of every member gets exactly one row. What cannot be used is taken out before the baseline.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from ledger.conversation import WholeExchange
-from ledger.vocabulary import BaselineKind, GroupKind, Reason
-from trainer.grpo.advantages import MIN_MEMBERS, baseline_for, group_advantages
+from ledger.vocabulary import BaselineKind, Reason
+from trainer.grpo.advantages import Running
 from trainer.grpo.samples import Turn, turn_defect
+from trainer.ladder import Group, Member, Rung, rungs
 from trainer.settings import TrainerSettings
 
-KINDS = {
-    GroupKind.EXPLICIT: BaselineKind.EXPLICIT_GROUP,
-    GroupKind.CHOICES: BaselineKind.CHOICES_GROUP,
-    GroupKind.PROMPT: BaselineKind.PROMPT_GROUP,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A trajectory of a group as the step found it."""
-
-    trajectory_id: UUID
-    reward: float | None
-    exchanges: Sequence[WholeExchange]
+CUT_OFF = ("length", "max_tokens", "max_output_tokens")  # as vLLM's chat, messages and responses say it
+Defects = dict[UUID, Reason | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +26,11 @@ class SampleRow:
     trajectory_id: UUID
     group_id: UUID
     reward: float | None
+    trajectory_reward: float | None
+    reward_event_ids: list[UUID]
     baseline: float | None
     baseline_kind: BaselineKind | None
+    num_baseline_samples: int | None
     advantage: float | None
     staleness: int | None  # None: another provider answered
     num_completion_tokens: int
@@ -46,33 +38,44 @@ class SampleRow:
     reason: Reason | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Signal:
-    """What the group says about one member; `reason` is why it teaches nothing."""
-
-    baseline: float | None = None
-    advantage: float | None = None
-    reason: Reason | None = None
-
-
-def judge_group(
-    group_id: UUID,
-    kind: GroupKind,
-    members: Sequence[Member],
+def judge_groups(
+    groups: Sequence[Group],
+    running: Mapping[str, Running],
     parent_version: int,
     settings: TrainerSettings,
-) -> list[SampleRow]:
-    """Rows for all exchanges of the group's members, in the members' order."""
-    defects = {
+) -> dict[UUID, list[SampleRow]]:
+    """By group, a row for each exchange of its members, in the members' order."""
+    defects = defects_of(groups, parent_version, settings)
+    usable = {group.id: usable_members(group, defects) for group in groups}
+    found = rungs(groups, usable, running, settings)
+    rows = {}
+    for group in groups:
+        silent = _without_signal(group, found, defects)
+        rows[group.id] = [
+            _row(group.id, member, exchange, found.get(member.trajectory_id, Rung()), reason, parent_version)
+            for member in group.members
+            for exchange in member.exchanges
+            for reason in [_reason(member, exchange, found, defects, silent)]
+        ]
+    return rows
+
+
+def defects_of(groups: Sequence[Group], parent_version: int, settings: TrainerSettings) -> Defects:
+    return {
         exchange.exchange_id: exchange_defect(exchange, parent_version, settings)
-        for member in members
+        for group in groups
+        for member in group.members
         for exchange in member.exchanges
     }
-    signals = _signals(kind, members, defects, settings)
+
+
+def usable_members(group: Group, defects: Defects) -> list[Member]:
+    """Scored, with an exchange that can be learned from."""
     return [
-        _row(group_id, KINDS[kind], member, exchange, signals[member.trajectory_id], defects, parent_version)
-        for member in members
-        for exchange in member.exchanges
+        member
+        for member in group.members
+        if member.judged.reward is not None
+        and any(defects[exchange.exchange_id] is None for exchange in member.exchanges)
     ]
 
 
@@ -82,6 +85,8 @@ def exchange_defect(exchange: WholeExchange, parent_version: int, settings: Trai
         return Reason(str(exchange.untrainable_reason))
     if abs(parent_version - _version_of(exchange)) > settings.max_staleness:
         return Reason.TOO_STALE
+    if exchange.finish_reason in CUT_OFF and not settings.train_truncated:
+        return Reason.TRUNCATED
     return turn_defect(as_turn(exchange, 0.0), settings.sample_max_tokens)
 
 
@@ -102,54 +107,58 @@ def as_turn(exchange: WholeExchange, advantage: float) -> Turn:
     )
 
 
-def _signals(
-    kind: GroupKind,
-    members: Sequence[Member],
-    defects: dict[UUID, Reason | None],
-    settings: TrainerSettings,
-) -> dict[UUID, _Signal]:
-    usable = [
-        member
-        for member in members
-        if member.reward is not None and any(defects[e.exchange_id] is None for e in member.exchanges)
-    ]
-    signals = {
-        member.trajectory_id: _Signal(
-            reason=Reason.UNSCORED if member.reward is None else Reason.GROUP_INCOMPLETE
-        )
-        for member in members
+def _without_signal(group: Group, found: Mapping[UUID, Rung], defects: Defects) -> set[str | None]:
+    """Routes of the group's members whose advantages are all exactly 0."""
+    loud = {
+        member.route
+        for member in group.members
+        for exchange in member.exchanges
+        if defects[exchange.exchange_id] is None
+        and _advantage(member, exchange, found.get(member.trajectory_id, Rung()))
     }
-    if len(usable) < MIN_MEMBERS:
-        return signals
-    found = group_advantages(
-        [member.reward for member in usable if member.reward is not None],
-        baseline_for(kind, settings.baseline),
-        is_scaled_by_std=settings.scale_by_std,
-    )
-    reason = None if found.has_signal else Reason.NO_VARIANCE
-    for member, baseline, advantage in zip(usable, found.baselines_G, found.advantages_G, strict=True):
-        signals[member.trajectory_id] = _Signal(baseline, advantage, reason)
-    return signals
+    return {member.route for member in group.members} - loud
+
+
+def _reason(
+    member: Member,
+    exchange: WholeExchange,
+    found: Mapping[UUID, Rung],
+    defects: Defects,
+    silent: set[str | None],
+) -> Reason | None:
+    rung = found.get(member.trajectory_id, Rung(reason=Reason.UNSCORED))
+    if reason := defects[exchange.exchange_id] or rung.reason:
+        return reason
+    if member.judged.of(exchange.exchange_id).value is None:
+        return Reason.UNSCORED
+    return Reason.NO_VARIANCE if member.route in silent else None
+
+
+def _advantage(member: Member, exchange: WholeExchange, rung: Rung) -> float | None:
+    reward = member.judged.of(exchange.exchange_id).value
+    return None if reward is None or rung.compared is None else rung.compared.advantage(reward)
 
 
 def _row(
     group_id: UUID,
-    kind: BaselineKind,
     member: Member,
     exchange: WholeExchange,
-    signal: _Signal,
-    defects: dict[UUID, Reason | None],
+    rung: Rung,
+    reason: Reason | None,
     parent_version: int,
 ) -> SampleRow:
-    reason = defects[exchange.exchange_id] or signal.reason
+    judged = member.judged.of(exchange.exchange_id)
     return SampleRow(
         exchange_id=exchange.exchange_id,
         trajectory_id=member.trajectory_id,
         group_id=group_id,
-        reward=member.reward,
-        baseline=signal.baseline,
-        baseline_kind=None if signal.baseline is None else kind,
-        advantage=signal.advantage,
+        reward=judged.value,
+        trajectory_reward=member.judged.reward,
+        reward_event_ids=list(judged.event_ids),
+        baseline=rung.compared and rung.compared.baseline,
+        baseline_kind=rung.kind,
+        num_baseline_samples=rung.compared and rung.compared.num_samples,
+        advantage=_advantage(member, exchange, rung),
         staleness=None if exchange.version is None else parent_version - exchange.version,
         num_completion_tokens=len(exchange.completion_ids or ()),
         is_used=reason is None,
