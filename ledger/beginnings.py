@@ -15,6 +15,7 @@ from ledger.bulk import insert_rows
 from ledger.drafts import Draft
 from ledger.merging import leave_groups
 from ledger.placing import Existing, read_existing
+from ledger.routes import Routes
 from ledger.tables import trajectories
 from ledger.text import to_json, to_storable_text
 from ledger.vocabulary import IdentifiedBy
@@ -26,7 +27,7 @@ _GIVE_GROUPS = text("""
 """)
 _BEGIN_AGAIN = text("""
     UPDATE trajectories SET policy_id = :policy_id, external_id = :external_id, identified_by = :identified_by,
-        choice_index = :choice_index, metadata = CAST(:metadata AS jsonb), end_user = :end_user
+        choice_index = :choice_index, metadata = CAST(:metadata AS jsonb), end_user = :end_user, route = :route
     WHERE id = :id
 """)
 
@@ -37,12 +38,15 @@ def begin_trajectories(
     placed: Mapping[UUID, UUID],
     existing: Mapping[UUID, Existing],
     groups: Mapping[UUID, UUID],
+    *,
+    routes: Routes,
 ) -> None:
     """Write those that are new, and give a group to those that had none until now."""
     first = {placed[draft.id]: draft for draft in reversed(drafts)}
     first = {id_: draft for id_, draft in first.items() if id_ not in existing} if existing else first
     rows = [
-        {**_row(id_, first[id_]), "group_id": groups.get(id_)} for id_ in sorted(first, key=attrgetter("int"))
+        {**_row(id_, first[id_], routes), "group_id": groups.get(id_)}
+        for id_ in sorted(first, key=attrgetter("int"))
     ]
     insert_rows(connection, trajectories, rows)
     late = sorted(id_ for id_ in groups if id_ in existing)
@@ -67,13 +71,14 @@ def begin_late(
         and existing[placed[draft.id]].identified_by == IdentifiedBy.CONVERSATION
         and draft.id < began.get(placed[draft.id], draft.id)
     }
+    routes = Routes()
     for id_, draft in first.items():
-        connection.execute(_BEGIN_AGAIN, _row(id_, draft))
+        connection.execute(_BEGIN_AGAIN, _row(id_, draft, routes))
     regrouped = {id_ for id_, draft in first.items() if draft.reason is None} - closed
     return leave_groups(connection, regrouped, is_forced=True)
 
 
-def _row(id_: UUID, draft: Draft) -> dict[str, Any]:
+def _row(id_: UUID, draft: Draft, routes: Routes) -> dict[str, Any]:
     attribution = draft.call.attribution
     return {
         "id": id_,
@@ -85,4 +90,5 @@ def _row(id_: UUID, draft: Draft) -> dict[str, Any]:
         "metadata": to_json(attribution.metadata),
         "end_user": attribution.end_user and to_storable_text(attribution.end_user),
         "erased_at": draft.erased_at,
+        "route": routes.of(draft),
     }

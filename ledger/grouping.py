@@ -5,6 +5,7 @@ continued by the next in sequence, so a late trajectory never joins a group that
 """
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from sqlalchemy import Connection, text
 
 from ledger.direct import direct
 from ledger.drafts import Draft
+from ledger.frozen import dataclass
 from ledger.identifiers import new_id
 from ledger.text import to_name
 from ledger.token_ids import TokenIds
@@ -22,8 +24,8 @@ GroupKey = tuple[
 ]  # project, policy (as integers, which are compared in no time), kind, key
 _uuid = lru_cache(maxsize=1000)(lambda value: UUID(int=value))
 _KEYS = """unnest(CAST(:project_ids AS uuid[]), CAST(:policy_ids AS uuid[]), CAST(:kinds AS text[]),
-    CAST(:keys AS text[]), CAST(:sizes AS integer[]), CAST(:ids AS uuid[]))
-    WITH ORDINALITY AS wanted (project_id, policy_id, kind, key, size, id, number)"""
+    CAST(:keys AS text[]), CAST(:sizes AS integer[]), CAST(:ids AS uuid[]), CAST(:routes AS text[]))
+    WITH ORDINALITY AS wanted (project_id, policy_id, kind, key, size, id, route, number)"""
 _LOCK_OPEN = text(f"""
     SELECT wanted.number, g.id
     FROM groups AS g
@@ -33,11 +35,12 @@ _LOCK_OPEN = text(f"""
     FOR NO KEY UPDATE OF g
 """)  # noqa: S608 - a constant
 _CONTINUE = text(f"""
-    INSERT INTO groups (id, project_id, policy_id, kind, key, size, sequence, last_member_at)
-    SELECT wanted.id, project_id, policy_id, kind, key, wanted.size, coalesce(max(g.sequence) + 1, 0), now()
+    INSERT INTO groups (id, project_id, policy_id, kind, key, size, sequence, last_member_at, route)
+    SELECT wanted.id, project_id, policy_id, kind, key, wanted.size, coalesce(max(g.sequence) + 1, 0), now(),
+        wanted.route
     FROM {_KEYS}
     LEFT JOIN groups AS g USING (project_id, policy_id, kind, key)
-    GROUP BY wanted.id, project_id, policy_id, kind, key, wanted.size
+    GROUP BY wanted.id, project_id, policy_id, kind, key, wanted.size, wanted.route
     HAVING NOT coalesce(bool_or(g.state = 'open'), false)
     ORDER BY project_id, policy_id, kind, key
     ON CONFLICT DO NOTHING
@@ -49,6 +52,14 @@ _TOUCH = text(f"""
     WHERE g.project_id = wanted.project_id AND g.policy_id = wanted.policy_id AND g.kind = wanted.kind
         AND g.key = wanted.key AND g.state = 'open' AND g.id <> wanted.id
 """)  # noqa: S608 - a constant
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a group that does not exist yet will have: its declared size, its first member's route."""
+
+    size: int | None = None
+    route: str | None = None
 
 
 def group_key(draft: Draft, window_seconds: int) -> GroupKey:
@@ -78,22 +89,23 @@ def _prompt_key(draft: Draft, window_seconds: int) -> str:
     return f"{digest.hexdigest()[:32]}:{bucket}:{draft.call.version}"
 
 
-def join_groups(connection: Connection, sizes: dict[GroupKey, int | None]) -> dict[GroupKey, UUID]:
+def join_groups(connection: Connection, groups: Mapping[GroupKey, Wanted]) -> dict[GroupKey, UUID]:
     """The open group of each key, made where there is none, and locked against a claim until the commit."""
     joined: dict[GroupKey, UUID] = {}
-    while missing := sorted(sizes.keys() - joined.keys()):
-        wanted = _columns(missing, sizes)
+    while missing := sorted(groups.keys() - joined.keys()):
+        wanted = _columns(missing, groups)
         _, open_ones, _ = direct(connection).ask((_CONTINUE, wanted), (_LOCK_OPEN, wanted), (_TOUCH, wanted))
         joined |= {missing[number - 1]: id_ for number, id_ in open_ones}
     return joined
 
 
-def _columns(keys: list[GroupKey], sizes: dict[GroupKey, int | None]) -> dict[str, list[object]]:
+def _columns(keys: list[GroupKey], groups: Mapping[GroupKey, Wanted]) -> dict[str, list[object]]:
     return {
         "project_ids": [_uuid(key[0]) for key in keys],
         "policy_ids": [_uuid(key[1]) for key in keys],
         "kinds": [key[2] for key in keys],
         "keys": [key[3] for key in keys],
-        "sizes": [sizes[key] for key in keys],
+        "sizes": [groups[key].size for key in keys],
+        "routes": [groups[key].route for key in keys],
         "ids": [new_id() for _ in keys],
     }

@@ -11,28 +11,57 @@ from ledger.vocabulary import GroupKind
 
 MIN_SCORED = 2
 MOST_NUDGED = 256
-_MEMBERS = """
-    FROM groups AS g
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS num_members, count(scored.reward) AS num_scored
-        FROM trajectories AS t
-        LEFT JOIN LATERAL (
-            SELECT r.reward FROM v1.trajectory_rewards AS r WHERE r.trajectory_id = t.id
-        ) AS scored ON true
-        WHERE t.group_id = g.id
-    ) AS m
-"""
+# What every condition is made of, once: which of a policy's open groups with a scored member are ready, and why.
+CANDIDATES = f"""
+    WITH scored AS MATERIALIZED (
+        SELECT g.id, g.project_id, g.policy_id, g.kind, g.key, g.sequence, g.size, g.created_at, m.*,
+            greatest(g.last_member_at, m.last_rewarded_at) AS changed_at,
+            greatest(g.last_member_at, m.first_rewarded_at) AS expected_at
+        FROM groups AS g
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS num_members, count(one.reward) AS num_scored, bool_and(one.is_final) AS is_final,
+                max(one.last_rewarded_at) AS last_rewarded_at, min(one.first_rewarded_at) AS first_rewarded_at,
+                max(t.route) FILTER (WHERE one.reward IS NOT NULL) AS route
+            FROM trajectories AS t
+            LEFT JOIN LATERAL (
+                SELECT r.reward, r.is_final, r.first_rewarded_at, r.last_rewarded_at
+                FROM v1.trajectory_rewards AS r WHERE r.trajectory_id = t.id
+            ) AS one ON true
+            WHERE t.group_id = g.id
+        ) AS m
+        WHERE g.policy_id = :policy_id AND g.state = 'open' AND m.num_scored > 0
+    ), timed AS (
+        SELECT s.*,
+            s.is_final AND s.num_scored = s.num_members AND s.num_members >= s.size AS is_complete,
+            s.is_final AND s.changed_at <= now() - make_interval(secs => :grace) AS is_quiet,
+            s.expected_at <= now() - make_interval(secs => :deadline) AS is_late,
+            s.num_scored < {MIN_SCORED} AS is_lone,
+            s.num_scored < {MIN_SCORED} AND s.sequence > 0 AND EXISTS (
+                SELECT FROM groups AS e
+                WHERE e.project_id = s.project_id AND e.policy_id = s.policy_id AND e.kind = s.kind AND e.key = s.key
+                    AND e.sequence < s.sequence AND e.num_scored >= {MIN_SCORED} AND e.route = s.route
+                    AND e.state IN ('trained', 'skipped')
+            ) AS has_stored
+        FROM scored AS s
+    ), counted AS (
+        SELECT t.*, coalesce(b.num_samples, 0) - 1
+            + count(*) FILTER (WHERE t.is_lone AND t.is_quiet) OVER (PARTITION BY t.route) AS num_baseline_samples
+        FROM timed AS t
+        LEFT JOIN route_baselines AS b ON b.policy_id = t.policy_id AND b.route = t.route
+    ), candidates AS (
+        SELECT c.*, c.is_late OR coalesce(c.is_complete, false) OR c.is_quiet AND (
+            NOT c.is_lone OR c.has_stored
+            OR CAST(:has_running AS boolean) AND c.route IS NOT NULL AND c.num_baseline_samples >= :min_samples
+        ) AS is_ready
+        FROM counted AS c
+    )
+"""  # noqa: S608 - a constant
 _READY = text(f"""
-    SELECT g.id AS group_id, g.kind, m.num_members, m.num_scored, g.created_at {_MEMBERS}
-    WHERE g.policy_id = :policy_id AND g.state = 'open' AND m.num_scored >= {MIN_SCORED}
-        AND (
-            m.num_scored = m.num_members
-                AND (m.num_members >= g.size OR g.last_member_at <= now() - make_interval(secs => :grace))
-            OR g.last_member_at <= now() - make_interval(secs => :deadline)
-        )
-    ORDER BY g.created_at, g.id
-    LIMIT :limit
-""")
+    {CANDIDATES}
+    SELECT id AS group_id, kind, num_members, num_scored, created_at, changed_at AS waiting_since FROM candidates
+    WHERE is_ready ORDER BY created_at, id LIMIT :limit
+""")  # noqa: S608 - a constant
+_AS_READ = ("group_id", "num_members", "num_scored", "created_at", "waiting_since")
 _COMPLETE = text(f"""
     SELECT g.id FROM groups AS g
     CROSS JOIN LATERAL (
@@ -59,19 +88,38 @@ class ReadyGroup:
     num_members: int
     num_scored: int
     created_at: datetime
+    waiting_since: datetime  # when its newest member came, or was first judged
 
 
-def ready_groups(
-    connection: Connection, policy_id: UUID, *, grace_seconds: float, deadline_seconds: float, limit: int
-) -> list[ReadyGroup]:
-    """Open groups, oldest first, with at least 2 scored members, that are complete or past their deadline.
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """When groups are ready: docs/decisions/0015. `min_samples`: of a route, for a lone reward."""
 
-    Complete: all members are scored, and the declared size is reached or no member came for `grace_seconds`.
-    Past the deadline: no member came for `deadline_seconds`; the unscored ones are left out by the step.
+    grace_seconds: float
+    deadline_seconds: float
+    min_samples: int = 4
+    has_running: bool = True  # whether there is a running baseline to compare a lone reward with
+
+    def values(self, policy_id: UUID) -> dict[str, object]:
+        return {
+            "policy_id": policy_id,
+            "grace": self.grace_seconds,
+            "deadline": self.deadline_seconds,
+            "min_samples": self.min_samples,
+            "has_running": self.has_running,
+        }
+
+
+def ready_groups(connection: Connection, policy_id: UUID, when: Readiness, *, limit: int) -> list[ReadyGroup]:
+    """Open groups that a step can take, oldest first: scored, and as complete as they will be.
+
+    Complete: all are scored, finally, and the declared size is reached. Else nobody came and nobody was judged for the
+    first time for a grace period, and there are two scored ones, or one whose route, or earlier group, it can be compared
+    with. At the deadline: whatever is there; the step says what becomes of it.
     """
-    wanted = {"policy_id": policy_id, "grace": grace_seconds, "deadline": deadline_seconds, "limit": limit}
+    wanted = {**when.values(policy_id), "limit": limit}
     return [
-        ReadyGroup(row.group_id, GroupKind(row.kind), row.num_members, row.num_scored, row.created_at)
+        ReadyGroup(kind=GroupKind(row.kind), **{n: getattr(row, n) for n in _AS_READ})
         for row in connection.execute(_READY, wanted)
     ]
 

@@ -21,13 +21,14 @@ from ledger.early_rewards import are_waiting, reconcile
 from ledger.erasure.rewards import erase_rewards
 from ledger.erasure.skeleton import erased_draft
 from ledger.erasure.tombstones import buried, has_tombstones
-from ledger.grouping import GroupKey, group_key, group_size, join_groups
+from ledger.grouping import GroupKey, Wanted, group_key, group_size, join_groups
 from ledger.links import Linked, link_calls
 from ledger.merging import dissolve, merge
 from ledger.placing import Existing, about_own_ids, place, place_by_own_ids, read_existing
 from ledger.policies import Policy, read_policies
 from ledger.recording_lock import lock_recording
 from ledger.records import CallRecord
+from ledger.routes import Routes
 from ledger.rows import COLUMNS, exchange_row
 from ledger.tables import exchanges
 
@@ -98,8 +99,9 @@ def _write(
     connection: Connection, linked: Linked, existing: dict[UUID, Existing], window_seconds: int
 ) -> None:
     drafts, placed = linked.drafts, linked.placed
-    groups = _join(connection, drafts, placed, existing, window_seconds)
-    begin_trajectories(connection, drafts, placed, existing, groups)
+    routes = Routes()
+    groups = _join(connection, drafts, placed, existing, routes, window_seconds=window_seconds)
+    begin_trajectories(connection, drafts, placed, existing, groups, routes=routes)
     left_groups = linked.left_groups + merge(connection, linked.merged)
     _write_exchanges(connection, drafts, placed, set(existing) | set(linked.merged.values()))
     dissolve(connection, left_groups)
@@ -114,18 +116,21 @@ def _join(
     drafts: list[Draft],
     placed: dict[UUID, UUID],
     existing: dict[UUID, Existing],
+    routes: Routes,
+    *,
     window_seconds: int,
 ) -> dict[UUID, UUID]:
     """The group of each trajectory that has none and now got its first trainable exchange."""
     keys: dict[UUID, GroupKey] = {}
-    sizes: dict[GroupKey, int | None] = {}
+    wanted: dict[GroupKey, Wanted] = {}
     grouped = {id_ for id_, found in existing.items() if found.group_id is not None}
     for draft in drafts:
         trajectory_id = placed[draft.id]
         if draft.reason is None and trajectory_id not in grouped and trajectory_id not in keys:
             key = keys[trajectory_id] = group_key(draft, window_seconds)
-            sizes[key] = sizes.get(key) or group_size(draft)
-    joined = join_groups(connection, sizes)
+            before = wanted.get(key) or Wanted(route=routes.of(draft))
+            wanted[key] = before if before.size else Wanted(group_size(draft), before.route)
+    joined = join_groups(connection, wanted)
     return {trajectory_id: joined[key] for trajectory_id, key in keys.items()}
 
 

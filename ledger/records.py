@@ -28,6 +28,7 @@ class Attribution:
     external_id: str | None = None
     group_key: str | None = None  # X-Group-Id / metadata.group_id
     group_size: int | None = None
+    route: str | None = None  # X-Route / metadata.route: the caller's name for what calls of this kind share
     turn_type: str = "main"
     is_opted_out: bool = False  # store: false -> served and stored, not trained
     metadata: dict[str, Any] | None = None

@@ -28,6 +28,7 @@ def attribute(path_id: str | None, headers: Mapping[str, str], body: Mapping[str
         external_id=text,
         group_key=_checked("X-Group-Id", headers.get("x-group-id")) or _in_metadata(metadata, "group_id"),
         group_size=_group_size(headers.get("x-group-size") or (metadata or {}).get("group_size")),
+        route=_checked("X-Route", headers.get("x-route")) or _in_metadata(metadata, "route"),
         turn_type=_turn_type(headers.get("x-turn-type")),
         is_opted_out=body.get("store") is False,
         metadata=metadata,

@@ -11,6 +11,9 @@ HELP = {
     "choose tasks that the model half fails",
     "unscored": "post rewards for more members of a group",
     "group_incomplete": "a group needs two scored members that can be trained on",
+    "no_baseline": "post rewards for more calls of the same kind: a lone one is compared with "
+    "SLIPSTREAM_BASELINE_MIN_SAMPLES others of its route, and X-Route names what belongs together",
+    "truncated": "allow longer answers, or set SLIPSTREAM_TRAIN_TRUNCATED=true",
     "greedy": "calls at temperature 0 cannot teach: sample at a temperature above 0",
     "too_stale": "the samples are older than SLIPSTREAM_MAX_STALENESS versions: reward them sooner, or raise it",
     "too_long": "raise SLIPSTREAM_SAMPLE_MAX_TOKENS, if memory allows",

@@ -87,8 +87,7 @@ def claim(connection: Connection, policy: Policy, settings: TrainerSettings, own
     ready = ready_groups(
         connection,
         policy.id,
-        grace_seconds=settings.group_grace_seconds,
-        deadline_seconds=settings.group_deadline_seconds,
+        settings.readiness(),
         limit=settings.step_max_groups,
     )
     if not is_time(connection, ready, settings):
@@ -102,12 +101,12 @@ def claim(connection: Connection, policy: Policy, settings: TrainerSettings, own
 
 
 def is_time(connection: Connection, ready: list[ReadyGroup], settings: TrainerSettings) -> bool:
-    """Enough groups, or the oldest ready one is old enough (by Postgres' clock)."""
+    """Enough groups, or one is ready for long enough (by Postgres' clock): late feedback makes no step of its own."""
     if len(ready) >= settings.step_groups:
         return True
     if not ready:
         return False
-    oldest = min(group.created_at for group in ready)
+    oldest = min(group.waiting_since for group in ready)
     age = connection.execute(AGE_SECONDS, {"moment": oldest}).scalar_one()
     return bool(age >= settings.step_max_wait_seconds)
 

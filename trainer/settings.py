@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import NoDecode
 
+from ledger.groups import Readiness
 from ledger.settings import EnvironmentSettings
 from trainer.grpo.advantages import Baseline
 from trainer.grpo.loss_settings import LossKind, LossSettings
@@ -120,6 +121,14 @@ class TrainerSettings(EnvironmentSettings):
             clip_high=self.clip_high,
             trust_log_ratio=self.trust_log_ratio,
             kl_weight=self.kl,
+        )
+
+    def readiness(self) -> Readiness:
+        return Readiness(
+            grace_seconds=self.group_grace_seconds,
+            deadline_seconds=self.group_deadline_seconds,
+            min_samples=self.baseline_min_samples,
+            has_running=self.running_baseline,
         )
 
     def with_learning(self, stored: dict[str, Any]) -> "TrainerSettings":

@@ -129,14 +129,14 @@ def _reason(
     rung = found.get(member.trajectory_id, Rung(reason=Reason.UNSCORED))
     if reason := defects[exchange.exchange_id] or rung.reason:
         return reason
-    if member.judged.of(exchange.exchange_id).value is None:
+    if exchange.exchange_id not in member.judged.of_exchanges:
         return Reason.UNSCORED
     return Reason.NO_VARIANCE if member.route in silent else None
 
 
 def _advantage(member: Member, exchange: WholeExchange, rung: Rung) -> float | None:
-    reward = member.judged.of(exchange.exchange_id).value
-    return None if reward is None or rung.compared is None else rung.compared.advantage(reward)
+    judged = member.judged.of_exchanges.get(exchange.exchange_id)
+    return None if judged is None or rung.compared is None else rung.compared.advantage(judged.reward)
 
 
 def _row(
@@ -147,17 +147,17 @@ def _row(
     reason: Reason | None,
     parent_version: int,
 ) -> SampleRow:
-    judged = member.judged.of(exchange.exchange_id)
+    judged = member.judged.of_exchanges.get(exchange.exchange_id)
     return SampleRow(
         exchange_id=exchange.exchange_id,
         trajectory_id=member.trajectory_id,
         group_id=group_id,
-        reward=judged.value,
+        reward=judged.reward if judged else None,
         trajectory_reward=member.judged.reward,
-        reward_event_ids=list(judged.event_ids),
-        baseline=rung.compared and rung.compared.baseline,
+        reward_event_ids=list(judged.event_ids) if judged else [],
+        baseline=rung.compared.baseline if rung.compared else None,
         baseline_kind=rung.kind,
-        num_baseline_samples=rung.compared and rung.compared.num_samples,
+        num_baseline_samples=rung.compared.num_samples if rung.compared else None,
         advantage=_advantage(member, exchange, rung),
         staleness=None if exchange.version is None else parent_version - exchange.version,
         num_completion_tokens=len(exchange.completion_ids or ()),

@@ -34,7 +34,8 @@ _EMPTY = text("""
     WHERE id = ANY (:ids) AND erased_at IS NULL
 """)
 _CLOSE = text("""
-    UPDATE trajectories AS t SET erased_at = now(), metadata = NULL, end_user = NULL, external_id = NULL
+    UPDATE trajectories AS t SET erased_at = now(), metadata = NULL, end_user = NULL, external_id = NULL,
+        route = NULL
     WHERE id = ANY (:ids) AND NOT EXISTS (SELECT FROM exchanges AS e WHERE e.trajectory_id = t.id AND e.erased_at IS NULL)
     RETURNING id
 """)
@@ -52,7 +53,7 @@ _FORGET = text("""
     RETURNING n.name
 """)
 _UNNAME_GROUPS = text("""
-    UPDATE groups AS g SET key = 'erased:' || g.id
+    UPDATE groups AS g SET key = 'erased:' || g.id, route = NULL
     WHERE g.id IN (SELECT t.group_id FROM trajectories AS t WHERE t.id = ANY (:ids) AND t.erased_at IS NOT NULL)
         AND (NOT EXISTS (SELECT FROM trajectories AS t WHERE t.group_id = g.id AND t.erased_at IS NULL)
             OR g.kind = 'explicit' AND char_length(:name) >= 4 AND strpos(g.key, :name) > 0)

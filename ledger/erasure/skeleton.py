@@ -51,6 +51,7 @@ def _attribution(attribution: Attribution) -> Attribution:
         attribution,
         external_id=None,
         group_key=None,
+        route=None,
         metadata=None,
         end_user=None,
         continues_sha256=None,
