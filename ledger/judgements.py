@@ -101,6 +101,10 @@ class Standing:
             if event["idempotency_id"] is not None:
                 self._posts.setdefault((event["project_id"], event["idempotency_id"]), event)
 
+    def current(self, event: Event) -> Event | None:
+        """What its judge said last of the same."""
+        return self._current.get(place_of(event))
+
     def same(self, event: Event) -> Event | None:
         """The event that says the same already. If there is none, this one gets an id above the current one.
 
@@ -110,7 +114,7 @@ class Standing:
             if not _is_same_post(posted, event):
                 raise RewardConflictError
             return posted
-        current = self._current.get(place_of(event))
+        current = self.current(event)
         if current is None:
             return None
         if _is_same_content(current, event) and event["idempotency_id"] in (None, current["idempotency_id"]):

@@ -28,7 +28,7 @@ from ledger.late_rewards import LateReward, move_late
 from ledger.meanings import Held, Meaning, Target
 from ledger.metrics import ProjectRules, rules_of, rules_question
 from ledger.ranges import Accepted, check_range
-from ledger.reward_posts import Posting, RewardPost, RewardResult
+from ledger.reward_posts import Posting, RewardPost, RewardResult, TakenBack
 from ledger.tables import reward_events
 from ledger.targets import canonical, choice_needed
 from ledger.text import to_name, to_storable, to_storable_text
@@ -47,6 +47,7 @@ class _Judgement:
     of: Accepted
     event: Event
     is_new: bool = True
+    taken_back: TakenBack | None = None
     reason: NotCounted | None = None
 
 
@@ -157,14 +158,25 @@ def _settled(standing: Standing, judgements: list[_Judgement]) -> list[_Judgemen
     """In their order: each meets what the ones before it say. Raises RewardRefusedError; then nothing is added."""
     tried = standing if len(judgements) == 1 else standing.copy()
     for judgement in judgements:
-        same = tried.same(judgement.event)
-        if same is None:
-            tried.add([judgement.event])
-        else:
-            judgement.event, judgement.is_new = same, False
+        _settle(tried, judgement)
     if tried is not standing:
-        standing.add(judgement.event for judgement in judgements)
+        standing.add(judgement.event for judgement in judgements if judgement.event)
     return judgements
+
+
+def _settle(standing: Standing, judgement: _Judgement) -> None:
+    """A retraction of what nobody said, or what was taken back already, is not written."""
+    current = standing.current(judgement.event)
+    if judgement.post.is_retraction and (current is None or current["is_retraction"]):
+        judgement.event, judgement.is_new = current or {}, False
+        return
+    same = standing.same(judgement.event)
+    if same is not None:
+        judgement.event, judgement.is_new = same, False
+        return
+    standing.add([judgement.event])
+    if judgement.post.is_retraction and current:
+        judgement.taken_back = TakenBack(current["id"], current["value"])
 
 
 def _write(asked: DirectConnection, judgements: list[_Judgement]) -> set[UUID]:
@@ -186,10 +198,11 @@ def _say_what_counts(asked: DirectConnection, judgements: list[_Judgement]) -> N
     """The view knows of every one; it is asked where only it does."""
     unsure = []
     for one in judgements:
+        if one.post.is_retraction:
+            one.reason = NotCounted.RETRACTION
+            continue
         is_early = one.event["trajectory_id"] is None
-        one.reason = not_counted(
-            one.event["value"], one.of, is_early=is_early, is_retraction=one.event["is_retraction"]
-        )
+        one.reason = not_counted(one.event["value"], one.of, is_early=is_early)
         is_repeated = not one.is_new and one.event["idempotency_id"] is not None
         if not is_early and (one.event["source"] == JUDGE_SOURCE or is_repeated):
             unsure.append(one)
@@ -208,11 +221,12 @@ def _result(judgement: _Judgement, ready: set[UUID]) -> RewardResult:
     meaning = judgement.meaning
     status: Literal["recorded", "unchanged"] = "recorded" if judgement.is_new else "unchanged"
     return RewardResult(
-        event_id=judgement.event["id"],
-        status=status if meaning.trajectory_id else "early",
+        event_id=judgement.event.get("id"),
+        status="early" if judgement.event and not meaning.trajectory_id else status,
         trajectory_id=meaning.trajectory_id,
         exchange_id=meaning.exchange_id,
         group_is_ready=meaning.group_id in ready,
         not_counted_reason=judgement.reason,
         note=note(judgement.reason, judgement.post.metric),
+        taken_back=judgement.taken_back,
     )
