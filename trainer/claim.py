@@ -86,12 +86,7 @@ def claim(connection: Connection, policy: Policy, settings: TrainerSettings, own
     if connection.execute(HAS_ACTIVE, {"policy_id": policy.id}).first():
         return None
     move_late_of_steps(connection, policy.id)
-    ready = ready_groups(
-        connection,
-        policy.id,
-        settings.readiness(),
-        limit=settings.step_max_groups,
-    )
+    ready = next_groups(connection, policy, settings)
     if not is_time(connection, ready, settings):
         return None
     group_ids = [group.group_id for group in ready]
@@ -100,6 +95,11 @@ def claim(connection: Connection, policy: Policy, settings: TrainerSettings, own
     if step is not None:
         connection.execute(TAKE_GROUPS, {"step_id": step.id, "group_ids": group_ids})
     return step
+
+
+def next_groups(connection: Connection, policy: Policy, settings: TrainerSettings) -> list[ReadyGroup]:
+    """The groups that a step would take now. Asking changes nothing."""
+    return ready_groups(connection, policy.id, settings.readiness(), limit=settings.step_max_groups)
 
 
 def is_time(connection: Connection, ready: list[ReadyGroup], settings: TrainerSettings) -> bool:
