@@ -84,12 +84,7 @@ def claim(connection: Connection, policy: Policy, settings: TrainerSettings, own
     live_version: int = connection.execute(LOCK_POLICY, {"policy_id": policy.id}).scalar_one()
     if connection.execute(HAS_ACTIVE, {"policy_id": policy.id}).first():
         return None
-    ready = ready_groups(
-        connection,
-        policy.id,
-        settings.readiness(),
-        limit=settings.step_max_groups,
-    )
+    ready = next_groups(connection, policy, settings)
     if not is_time(connection, ready, settings):
         return None
     group_ids = [group.group_id for group in ready]
@@ -98,6 +93,11 @@ def claim(connection: Connection, policy: Policy, settings: TrainerSettings, own
     if step is not None:
         connection.execute(TAKE_GROUPS, {"step_id": step.id, "group_ids": group_ids})
     return step
+
+
+def next_groups(connection: Connection, policy: Policy, settings: TrainerSettings) -> list[ReadyGroup]:
+    """The groups that a step would take now. Asking changes nothing."""
+    return ready_groups(connection, policy.id, settings.readiness(), limit=settings.step_max_groups)
 
 
 def is_time(connection: Connection, ready: list[ReadyGroup], settings: TrainerSettings) -> bool:

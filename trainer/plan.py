@@ -17,7 +17,7 @@ from ledger.reading import plain
 from ledger.vocabulary import StepState
 from ledger.workers import worker_of
 from trainer.build import Batch, read_batch
-from trainer.claim import ACTIVE, Step, is_time, readiest
+from trainer.claim import ACTIVE, Step, is_time, next_groups
 from trainer.settings import TrainerSettings
 
 MAX_NOT_READY = 200
@@ -68,7 +68,7 @@ def _settings_for(
     if (policy.name, policy.base_model) == (settings.policy, settings.base_model):
         return settings
     worker = worker_of(connection, policy.id)
-    return None if worker is None else settings.with_learning(worker.settings)
+    return None if worker is None else settings.as_planned_by(worker.settings)
 
 
 def _nobodys() -> dict[str, Any]:
@@ -76,8 +76,8 @@ def _nobodys() -> dict[str, Any]:
 
 
 def _plan(connection: Connection, policy: Policy, settings: TrainerSettings) -> dict[str, Any]:
-    ready = readiest(connection, policy, settings)
-    batch = read_batch(connection, _step_of(policy), settings, [(g.group_id, g.kind) for g in ready])
+    ready = next_groups(connection, policy, settings)
+    batch = read_batch(connection, _step_of(policy), settings, [group.group_id for group in ready])
     active = connection.execute(ACTIVE_STEP, {"policy_id": policy.id}).mappings().first()
     found = {
         "active_step": dict(active) if active else None,

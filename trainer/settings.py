@@ -136,6 +136,11 @@ class TrainerSettings(EnvironmentSettings):
         own = {name: value for name, value in stored.items() if name in LEARNING_FIELDS}
         return TrainerSettings(**(self.model_dump() | own))
 
+    def as_planned_by(self, told: dict[str, Any]) -> "TrainerSettings":
+        """These settings with what another worker told of its own (`planning`)."""
+        own = {name: value for name, value in told.items() if name in LEARNING_FIELDS | TIMING_FIELDS}
+        return TrainerSettings(**(self.model_dump() | own))
+
     def learning(self) -> dict[str, Any]:
         """What a step records of its settings."""
         return self.model_dump(mode="json", include=LEARNING_FIELDS)

@@ -3,6 +3,7 @@
 Invariant: the rules stand in the views and in ledger.groups; here they are only read. Ids of another project are unknown.
 """
 
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -10,8 +11,8 @@ from sqlalchemy import Connection, text
 
 from ledger.explanation.story import story_of
 from ledger.explanation.words import REMEDY
-from ledger.groups import MIN_SCORED
 from ledger.reading import find_trajectory, plain
+from ledger.vocabulary import Verdict
 from ledger.workers import worker_of
 
 MAX_MEMBERS = 100
@@ -37,6 +38,11 @@ _SAMPLES = text("""
     FROM step_samples AS x JOIN training_steps AS s ON s.id = x.step_id
     WHERE x.trajectory_id = :id ORDER BY x.step_id, x.exchange_id
 """)
+_GROUP = text("""
+    SELECT id, kind, key, sequence, size, state, reason, step_id, step_version, num_members, num_scored, reward_mean,
+        reward_min, reward_max, has_signal, last_member_at, created_at
+    FROM v1.groups WHERE id = :id
+""")
 _MEMBERS = text("""
     SELECT v.id, v.reward, v.verdict, v.verdict_reason FROM v1.trajectories AS v
     WHERE v.group_id = :group_id ORDER BY v.id LIMIT :limit
@@ -54,7 +60,7 @@ def read_explanation(connection: Connection, project: str, text_id: str) -> dict
     explained = {
         "object": "explanation",
         **found,
-        "exchanges": _exchanges(connection, found["id"]),
+        "exchanges": _exchanges(connection, found["id"], found["reward"]),
         "events": [dict(event) for event in connection.execute(_EVENTS, {"id": found["id"]}).mappings()],
         "group": _group(connection, found["group_id"], policy_id),
         "worker": _worker(connection, policy_id),
@@ -64,10 +70,12 @@ def read_explanation(connection: Connection, project: str, text_id: str) -> dict
     return plain(explained)
 
 
-def _exchanges(connection: Connection, trajectory_id: UUID) -> list[dict[str, Any]]:
+def _exchanges(connection: Connection, trajectory_id: UUID, reward: float | None) -> list[dict[str, Any]]:
     samples: dict[UUID, list[dict[str, Any]]] = {}
     for row in connection.execute(_SAMPLES, {"id": trajectory_id}).mappings():
-        samples.setdefault(row["exchange_id"], []).append(dict(row))
+        read = row["trajectory_reward"] if row["trajectory_reward"] is not None else row["reward"]
+        sample = dict(row) | {"is_reward_changed": row["step_state"] == "published" and read != reward}
+        samples.setdefault(row["exchange_id"], []).append(sample)
     rows = connection.execute(_EXCHANGES, {"id": trajectory_id}).mappings()
     return [{**row, "samples": samples.get(row["id"], [])} for row in rows]
 

@@ -57,7 +57,7 @@ def story_of(explained: Facts) -> list[str]:
 
 
 def _origin(facts: Facts) -> Iterator[str]:
-    name = f" (the caller's {facts['external_id']!r})" if facts["external_id"] else ""
+    name = f" (the caller's '{facts['external_id']}')" if facts["external_id"] else ""
     how = _IDENTIFIED[IdentifiedBy(facts["identified_by"])]
     yield f"Trajectory {facts['id']}{name} of policy {facts['policy']} was identified {how}."
     if facts["choice_index"]:
