@@ -12,7 +12,9 @@ from sqlalchemy import Connection, text
 from ledger.errors import LedgerError
 from ledger.identifiers import new_id
 
-_ASK = text("INSERT INTO plans (id, project_id) SELECT :id, id FROM projects WHERE name = :project RETURNING id")
+_ASK = text(
+    "INSERT INTO plans (id, project_id) SELECT :id, id FROM projects WHERE name = :project RETURNING id"
+)
 _TAKE = text("DELETE FROM plans WHERE id = :id AND answered_at IS NOT NULL RETURNING plan")
 _WITHDRAW = text("DELETE FROM plans WHERE id = :id")
 _WAITING = text("""

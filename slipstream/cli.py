@@ -18,6 +18,7 @@ from slipstream.commands.erase import erase
 from slipstream.commands.files import export, import_
 from slipstream.commands.keys import keys
 from slipstream.commands.retention import retention
+from slipstream.commands.train import train
 from slipstream.errors import ChildFailedError, SlipstreamError
 
 PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -38,7 +39,7 @@ app.command()(audit)
 app.add_typer(keys, name="keys")
 app.add_typer(retention, name="retention")
 app.command()(act.reward)
-app.command()(act.train)
+app.command()(train)
 app.command()(erase)
 app.command()(export)
 app.command("import")(import_)

@@ -44,7 +44,9 @@ def reading(engine: Engine) -> Iterator[Connection]:
             connection.rollback()
 
 
-def read_plan(connection: Connection, settings: TrainerSettings, project_id: UUID | None = None) -> dict[str, Any]:
+def read_plan(
+    connection: Connection, settings: TrainerSettings, project_id: UUID | None = None
+) -> dict[str, Any]:
     """The plan of each policy of the project, or of all projects; of those of other workers, with their settings."""
     policies = [p for p in read_policies(connection) if project_id in (None, p.project_id)]
     return {"object": "plan", "policies": [_of_policy(connection, policy, settings) for policy in policies]}
@@ -72,7 +74,9 @@ def _settings_for(
 
 
 def _nobodys() -> dict[str, Any]:
-    return {"active_step": None, "is_due": False, "groups": [], "postponed": [], "not_ready": []} | _totals(Batch())
+    return {"active_step": None, "is_due": False, "groups": [], "postponed": [], "not_ready": []} | _totals(
+        Batch()
+    )
 
 
 def _plan(connection: Connection, policy: Policy, settings: TrainerSettings) -> dict[str, Any]:
@@ -115,7 +119,9 @@ def _totals(batch: Batch) -> dict[str, Any]:
         if row.reason is not None:
             exchanges[str(row.reason)] += 1
             tokens[str(row.reason)] += row.num_completion_tokens
-    reasons = {name: {"num_exchanges": n, "num_tokens": tokens[name]} for name, n in sorted(exchanges.items())}
+    reasons = {
+        name: {"num_exchanges": n, "num_tokens": tokens[name]} for name, n in sorted(exchanges.items())
+    }
     return {
         "totals": {
             "num_groups": len({row.group_id for row in batch.rows}) + len(batch.empty),

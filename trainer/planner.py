@@ -49,7 +49,10 @@ class Planner:
                     plan = read_plan(snapshot, self._settings, project_id)
             except Exception as error:
                 logger.exception("plan_failed")
-                plan = {"object": "error", "message": f"The worker could not compute it: {type(error).__name__}."}
+                plan = {
+                    "object": "error",
+                    "message": f"The worker could not compute it: {type(error).__name__}.",
+                }
             answer_plan(connection, plan_id, plan)
             forget_old_plans(connection)
         return True

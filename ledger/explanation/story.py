@@ -78,7 +78,11 @@ def _turns(facts: Facts) -> Iterator[str]:
 
 
 def _turn(turn: Facts) -> str:
-    by = f"version {turn['version']}" if turn["version"] is not None else f"{turn['answered_model']} (external)"
+    by = (
+        f"version {turn['version']}"
+        if turn["version"] is not None
+        else f"{turn['answered_model']} (external)"
+    )
     parts = [f"Exchange {turn['id']} was answered by {by}, {turn['status']}"]
     if turn["is_explored"]:
         parts.append(f"explored: temperature 0 was asked for, {turn['temperature']:g} was sampled with")
@@ -135,7 +139,11 @@ def _sample(sample: Facts) -> str:
     compared = ""
     if sample["baseline"] is not None:
         kind = _BASELINES[BaselineKind(sample["baseline_kind"])]
-        of = f" of {_number(sample['num_baseline_samples'], 'reward')}" if sample["num_baseline_samples"] else ""
+        of = (
+            f" of {_number(sample['num_baseline_samples'], 'reward')}"
+            if sample["num_baseline_samples"]
+            else ""
+        )
         compared = (
             f" Its reward {_or_none(sample['reward'])} was compared with {sample['baseline']:g}, from {kind}{of}: "
             f"advantage {_or_none(sample['advantage'])}."

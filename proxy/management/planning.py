@@ -19,7 +19,9 @@ from proxy.management.nudge import Nudge
 LOOK_SECONDS = 0.1
 RETRY_SECONDS = 10
 _NUDGED = "A worker was nudged: it looks for groups that are ready. GET /v1/steps shows what it found."
-_NOT_NUDGED = "The broker did not take the nudge; a worker looks by itself when it has heard none for a while."
+_NOT_NUDGED = (
+    "The broker did not take the nudge; a worker looks by itself when it has heard none for a while."
+)
 
 
 def wants_plan(raw: bytes) -> bool:
