@@ -152,6 +152,17 @@ class WaitsFor(StrEnum):
     CLAIMED = "claimed"  # the end of the step that has it
 
 
+class GroupWaitsFor(StrEnum):
+    """What an open group waits for, in explanations and plans."""
+
+    SCORES = "scores"  # of its other members
+    FINAL = "final"
+    MEMBERS = "members"
+    BASELINE = "baseline"
+    GRACE = "grace"
+    STEP = "step"
+
+
 class ErasureSubject(StrEnum):
     """What an erasure is about."""
 

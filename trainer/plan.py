@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine, text
 from ledger.policies import Policy, read_policies
 from ledger.reading import plain
 from ledger.vocabulary import StepState
+from ledger.waiting import due_at, scored_groups
 from ledger.workers import worker_of
 from trainer.build import Batch, read_batch
 from trainer.claim import ACTIVE, Step, is_time, next_groups
@@ -87,12 +88,18 @@ def _plan(connection: Connection, policy: Policy, settings: TrainerSettings) -> 
         "active_step": dict(active) if active else None,
         "is_due": is_time(connection, ready, settings),
         "num_groups_needed": max(0, settings.step_groups - len(ready)),
-        "due_at": None,
+        "due_at": due_at(ready, settings.planning()),
         "groups": _groups(ready, batch),
         "postponed": batch.postponed,
-        "not_ready": [],
+        "not_ready": _not_ready(connection, policy, settings),
     }
     return plain(found | _totals(batch))
+
+
+def _not_ready(connection: Connection, policy: Policy, settings: TrainerSettings) -> list[dict[str, Any]]:
+    """Groups with a reward that the step would not take, oldest first."""
+    found = scored_groups(connection, policy.id, settings.readiness(), limit=MAX_NOT_READY)
+    return [asdict(group) for group in found if not group.is_ready]
 
 
 def _step_of(policy: Policy) -> Step:

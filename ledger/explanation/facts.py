@@ -3,6 +3,7 @@
 Invariant: the rules stand in the views and in ledger.groups; here they are only read. Ids of another project are unknown.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
@@ -12,8 +13,9 @@ from sqlalchemy import Connection, text
 from ledger.explanation.story import story_of
 from ledger.explanation.words import REMEDY
 from ledger.reading import find_trajectory, plain
-from ledger.vocabulary import Verdict
-from ledger.workers import worker_of
+from ledger.vocabulary import GroupState, Verdict
+from ledger.waiting import open_group, readiness_of
+from ledger.workers import Worker, worker_of
 
 MAX_MEMBERS = 100
 _TRAJECTORY = text("""
@@ -57,13 +59,14 @@ def read_explanation(connection: Connection, project: str, text_id: str) -> dict
         return None
     found = dict(row)
     policy_id = found.pop("policy_id")
+    worker = worker_of(connection, policy_id)
     explained = {
         "object": "explanation",
         **found,
         "exchanges": _exchanges(connection, found["id"], found["reward"]),
         "events": [dict(event) for event in connection.execute(_EVENTS, {"id": found["id"]}).mappings()],
-        "group": _group(connection, found["group_id"], policy_id),
-        "worker": _worker(connection, policy_id),
+        "group": _group(connection, found["group_id"], policy_id, worker),
+        "worker": worker and asdict(worker),
     }
     explained["remedies"] = _remedies(explained)
     explained["story"] = story_of(explained)
@@ -80,18 +83,28 @@ def _exchanges(connection: Connection, trajectory_id: UUID, reward: float | None
     return [{**row, "samples": samples.get(row["id"], [])} for row in rows]
 
 
-def _group(connection: Connection, group_id: UUID | None, policy_id: UUID) -> dict[str, Any] | None:
+def _group(
+    connection: Connection, group_id: UUID | None, policy_id: UUID, worker: Worker | None
+) -> dict[str, Any] | None:
     """The group, its members (the first hundred), and where it is open what it waits for and until when."""
     if group_id is None:
         return None
     row = connection.execute(_GROUP, {"id": group_id}).mappings().one()
     members = connection.execute(_MEMBERS, {"group_id": group_id, "limit": MAX_MEMBERS}).mappings()
-    return {**row, "readiness": None, "members": [dict(member) for member in members]}
+    return {
+        **row,
+        "waiting": _waiting(connection, row, policy_id, worker),
+        "members": [dict(member) for member in members],
+    }
 
 
-def _worker(connection: Connection, policy_id: UUID) -> dict[str, Any] | None:
-    worker = worker_of(connection, policy_id)
-    return None if worker is None else asdict(worker)
+def _waiting(
+    connection: Connection, group: Mapping[Any, Any], policy_id: UUID, worker: Worker | None
+) -> dict[str, Any] | None:
+    """None where it is not open, or nobody knows by which limits it waits."""
+    if group["state"] != GroupState.OPEN or worker is None:
+        return None
+    return asdict(open_group(connection, policy_id, group["id"], readiness_of(worker)))
 
 
 def _remedies(explained: dict[str, Any]) -> list[str]:

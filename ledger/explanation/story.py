@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ledger.explanation.words import MEANING
-from ledger.vocabulary import BaselineKind, GroupKind, IdentifiedBy, Verdict
+from ledger.vocabulary import BaselineKind, GroupKind, GroupState, GroupWaitsFor, IdentifiedBy, Verdict
 
 Facts = dict[str, Any]
 MAX_TURNS = 50
@@ -32,6 +32,13 @@ _BASELINES = {
     BaselineKind.COMPARISON_GROUP: "its comparison group",
     BaselineKind.STORED_GROUP: "an earlier group of the same task, as it was stored",
     BaselineKind.RUNNING: "the running baseline of its route",
+}
+_WAITS_FOR = {
+    GroupWaitsFor.SCORES: "rewards of its members",
+    GroupWaitsFor.FINAL: "a final reward",
+    GroupWaitsFor.MEMBERS: "the members that were declared",
+    GroupWaitsFor.BASELINE: "rewards of its route to compare a single one with",
+    GroupWaitsFor.GRACE: "the end of its grace period",
 }
 _COUNTS = {
     "early": "its target is not known yet",
@@ -123,6 +130,18 @@ def _group(facts: Facts) -> Iterator[str]:
         f"It is in {kind} ({group['id']}), with {_number(group['num_members'], 'member')}{size}, "
         f"{group['num_scored']} of them scored. The group is {group['state']}."
     )
+    if group["waiting"]:
+        yield _waiting(group["waiting"])
+    elif group["state"] == GroupState.OPEN:
+        yield "No worker was ever started for this policy, so nothing says how long it waits."
+
+
+def _waiting(waiting: Facts) -> str:
+    if waiting["is_ready"]:
+        return "The group is ready: the next step may take it."
+    words = " and ".join(_WAITS_FOR[word] for word in waiting["waits_for"])
+    until = f", at {_moment(waiting['ready_at'])} at the latest" if waiting["ready_at"] else ""
+    return f"The group is not ready: it waits for {words}{until}."
 
 
 def _steps(facts: Facts) -> Iterator[str]:
