@@ -18,6 +18,7 @@ from slipstream.commands.erase import erase
 from slipstream.commands.files import export, import_
 from slipstream.commands.keys import keys
 from slipstream.commands.retention import retention
+from slipstream.commands.status import status
 from slipstream.commands.train import train
 from slipstream.errors import ChildFailedError, SlipstreamError
 
@@ -33,7 +34,7 @@ app = typer.Typer(
 app.callback()(stack.choose_home)
 app.command()(stack.up)
 app.command()(stack.down)
-app.command()(look.status)
+app.command()(status)
 app.command()(look.versions)
 app.command()(audit)
 app.add_typer(keys, name="keys")

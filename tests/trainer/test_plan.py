@@ -29,12 +29,10 @@ def planned_samples(plan):
 
 
 def test_a_step_that_follows_has_exactly_the_samples_of_the_plan(engine, make_trainer) -> None:
-    trainer = make_trainer()
+    trainer = make_trainer(group_grace_seconds=0)
     add_group(engine, 1, [1.0, 0.0, None])
     add_group(engine, 2, [1.0, 1.0])
     add_group(engine, 3, [0.5, 0.25], temperature=0)
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE groups SET last_member_at = now() - interval '2 hours'"))
     planned = planned_samples(plan_of(trainer))
     assert tick(trainer).state is StepState.PUBLISHED
     stepped = [dict(row._mapping) for row in rows(engine, SAMPLES)]
