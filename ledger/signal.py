@@ -18,19 +18,19 @@ from ledger.vocabulary import Reason
 from ledger.waiting import next_step
 
 MAX_SCORED = 20_000  # the newest ones tell the spread well enough
-_SINCE = "v1.first_id_at(now() - CAST(:period AS interval))"
-_CAPTURED = text(f"""
+_SINCE = text("SELECT v1.first_id_at(now() - CAST(:period AS interval))")
+_CAPTURED = text("""
     SELECT policy_id, untrainable_reason AS reason, count(*) AS number
-    FROM exchanges WHERE id >= {_SINCE} GROUP BY 1, 2
+    FROM exchanges WHERE id >= :since GROUP BY 1, 2
 """)
-_EVENTS = text(f"""
+_EVENTS = text("""
     SELECT project, policy, metric, not_counted_reason AS reason, count(*) AS number
-    FROM v1.rewards WHERE id >= {_SINCE} GROUP BY 1, 2, 3, 4
+    FROM v1.rewards WHERE id >= :since GROUP BY 1, 2, 3, 4
 """)
-_SCORED = text(f"""
+_SCORED = text("""
     WITH judged AS (
-        SELECT DISTINCT trajectory_id FROM v1.rewards WHERE id >= {_SINCE} AND is_counted
-        ORDER BY trajectory_id DESC LIMIT {MAX_SCORED}
+        SELECT DISTINCT trajectory_id FROM v1.rewards WHERE id >= :since AND is_counted
+        ORDER BY trajectory_id DESC LIMIT :max_scored
     )
     SELECT v.project, v.policy, v.first_version AS version, array_agg(v.reward ORDER BY v.id) AS rewards
     FROM judged CROSS JOIN LATERAL (
@@ -40,24 +40,25 @@ _SCORED = text(f"""
     WHERE v.first_version IS NOT NULL AND v.reward IS NOT NULL
     GROUP BY 1, 2, 3
 """)
-_GROUPS = text(f"""
-    SELECT policy_id, state, reason, count(*) AS number FROM groups WHERE id >= {_SINCE} GROUP BY 1, 2, 3
+_GROUPS = text("""
+    SELECT policy_id, state, reason, count(*) AS number FROM groups WHERE id >= :since GROUP BY 1, 2, 3
 """)
-_USED = text(f"""
+_USED = text("""
     SELECT s.policy_id, count(*) FILTER (WHERE x.is_used) AS num_exchanges,
         count(DISTINCT x.trajectory_id) FILTER (WHERE x.is_used) AS num_trajectories,
         coalesce(sum(x.num_completion_tokens) FILTER (WHERE x.is_used), 0) AS num_tokens
     FROM training_steps AS s JOIN step_samples AS x ON x.step_id = s.id
-    WHERE s.id >= {_SINCE} AND s.state = 'published' GROUP BY 1
+    WHERE s.id >= :since AND s.state = 'published' GROUP BY 1
 """)
-_STEPS = text(f"""
-    SELECT policy_id, state, count(*) AS number FROM training_steps WHERE id >= {_SINCE} GROUP BY 1, 2
+_STEPS = text("""
+    SELECT policy_id, state, count(*) AS number FROM training_steps WHERE id >= :since GROUP BY 1, 2
 """)
 
 
 def read_signal(connection: Connection, *, days: float, effect: float) -> dict[str, dict[str, Any]]:
     """By line of each policy. `effect` is the improvement that the rewards should be able to show, in units of reward."""
-    period = {"period": timedelta(days=days)}
+    since = connection.scalar(_SINCE, {"period": timedelta(days=days)})
+    period = {"since": since, "max_scored": MAX_SCORED}
     policies = read_policies(connection)
     found = {
         policy.line: {"live_version": policy.live_version, "base_model": policy.base_model}

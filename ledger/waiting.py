@@ -3,7 +3,7 @@
 Invariant: a moment here is one that a group reaches by itself; what only somebody's reward can bring has none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Row, text
 
-from ledger.groups import CANDIDATES, Readiness, ready_groups
+from ledger.groups import CANDIDATES, Readiness, ReadyGroup, ready_groups
 from ledger.vocabulary import GroupKind, GroupWaitsFor
 from ledger.workers import Worker, worker_of
 
@@ -45,7 +45,9 @@ class OpenGroup:
     created_at: datetime
     is_ready: bool
     waits_for: tuple[GroupWaitsFor, ...]
-    ready_at: datetime | None  # when it is ready if nothing more comes; None: not before a reward does, or it is already
+    ready_at: (
+        datetime | None
+    )  # when it is ready if nothing more comes; None: not before a reward does, or it is already
     num_baseline_samples: int | None  # of its route, where one reward is compared with them
 
 
@@ -94,11 +96,12 @@ def next_step(connection: Connection, policy_id: UUID) -> dict[str, Any] | None:
     }
 
 
-def due_at(ready: list[Any], settings: Mapping[str, Any]) -> datetime | None:
+def due_at(ready: Sequence[ReadyGroup], settings: Mapping[str, Any]) -> datetime | None:
     """When a step begins with fewer groups than it wants."""
     if not ready:
         return None
-    return min(group.waiting_since for group in ready) + timedelta(seconds=settings["step_max_wait_seconds"])
+    oldest = min(group.waiting_since for group in ready)
+    return oldest + timedelta(seconds=settings["step_max_wait_seconds"])
 
 
 def _open_group(row: Row[Any], when: Readiness) -> OpenGroup:

@@ -19,7 +19,7 @@ from ledger.explanation.facts import read_explanation
 from ledger.identifiers import parse_id
 from ledger.vocabulary import ErasureSubject, Scope
 from proxy.access.caller import Caller
-from proxy.body import read_headers
+from proxy.body import read_body, read_headers
 from proxy.errors import (
     AuthenticationError,
     MethodRefusedError,

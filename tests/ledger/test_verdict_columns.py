@@ -23,7 +23,9 @@ SAMPLES = text("""
     JOIN training_steps AS s ON s.id = x.step_id ORDER BY x.step_id
 """)
 EVENTS = text("SELECT trajectory_id, exchange_id, is_final FROM v1.rewards WHERE is_counted")
-COUNTED = text("SELECT project, policy, day, verdict, reason, num_exchanges, num_completion_tokens FROM v1.verdicts")
+COUNTED = text(
+    "SELECT project, policy, day, verdict, reason, num_exchanges, num_completion_tokens FROM v1.verdicts"
+)
 WITHOUT = text("""
     SELECT count(*) FROM v1.exchanges
     WHERE verdict IS NULL OR (verdict = 'trained') <> (verdict_reason IS NULL)
@@ -47,7 +49,9 @@ def plainly(row: Any, samples: list[Any], finals: list[bool]) -> tuple[str, str 
     return Verdict.WAITING, WaitsFor.GROUP_OPEN if any(finals) else WaitsFor.PARTIAL
 
 
-def test_no_exchange_is_without_a_verdict_and_the_counts_are_those_of_a_plain_loop(world: LoadedWorld) -> None:
+def test_no_exchange_is_without_a_verdict_and_the_counts_are_those_of_a_plain_loop(
+    world: LoadedWorld,
+) -> None:
     engine = create_engine(database_address(world.url))
     with engine.connect() as connection:
         assert connection.scalar(WITHOUT) == 0

@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import Engine
 
 from ledger.plans import answer_plan, waiting_plan
+from ledger.vocabulary import Scope
 from tests.proxy.callers import bearer, make
 from tests.proxy.conftest import StartProxy
 from tests.proxy.refusals import error_of
 from tests.proxy.running import RunningProxy, eventually
-from ledger.vocabulary import Scope
 
 
 def test_a_trajectory_is_explained_by_each_of_its_ids(proxy: RunningProxy) -> None:
@@ -34,7 +34,9 @@ def test_an_unknown_id_is_a_404(proxy: RunningProxy) -> None:
 def test_without_a_dry_run_the_worker_is_nudged(proxy: RunningProxy) -> None:
     """The tests' proxy has no broker: that is said, and no error."""
     for body in (None, {}, {"dry_run": False}):
-        answer = proxy.client.post("/v1/train", json=body) if body is not None else proxy.client.post("/v1/train")
+        answer = (
+            proxy.client.post("/v1/train", json=body) if body is not None else proxy.client.post("/v1/train")
+        )
         assert answer.status_code == 202
         assert answer.json()["object"] == "train"
         assert answer.json()["is_nudged"] is False
@@ -42,7 +44,12 @@ def test_without_a_dry_run_the_worker_is_nudged(proxy: RunningProxy) -> None:
 
 @pytest.mark.parametrize(
     ("body", "status", "param"),
-    [(b"[", 400, None), (b"[]", 400, None), (b'{"dry_run": 1}', 422, "dry_run"), (b'{"dryrun": true}', 422, "dryrun")],
+    [
+        (b"[", 400, None),
+        (b"[]", 400, None),
+        (b'{"dry_run": 1}', 422, "dry_run"),
+        (b'{"dryrun": true}', 422, "dryrun"),
+    ],
 )
 def test_a_wrong_body_is_refused_with_its_field(
     proxy: RunningProxy, body: bytes, status: int, param: str | None

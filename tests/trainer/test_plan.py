@@ -1,6 +1,7 @@
 """Dry runs: what the next step would do, without a model, a lock or a write."""
 
 import json
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -18,12 +19,12 @@ SAMPLES = """
 """
 
 
-def plan_of(trainer):
+def plan_of(trainer) -> Any:
     with reading(trainer.engine) as connection:
         return read_plan(connection, trainer.settings)
 
 
-def planned_samples(plan):
+def planned_samples(plan) -> list[dict[str, Any]]:
     found = [sample for group in plan["policies"][0]["groups"] for sample in group["exchanges"]]
     return sorted(found, key=lambda sample: sample["exchange_id"])
 

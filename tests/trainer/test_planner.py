@@ -138,7 +138,9 @@ def test_policies_of_other_workers_are_planned_with_what_those_run_with(engine, 
 def test_a_plan_is_of_one_project(engine, make_trainer) -> None:
     trainer = make_trainer()
     with engine.begin() as connection:
-        acme = ensure_policy(connection, name="default", base_model=trainer.settings.base_model, project="acme")
+        acme = ensure_policy(
+            connection, name="default", base_model=trainer.settings.base_model, project="acme"
+        )
     with reading(engine) as connection:
         found = read_plan(connection, trainer.settings, acme.project_id)["policies"]
     assert [plan["project"] for plan in found] == ["acme"]
