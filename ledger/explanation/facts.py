@@ -3,6 +3,7 @@
 Invariant: the rules stand in the views and in ledger.groups; here they are only read. Ids of another project are unknown.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -13,23 +14,26 @@ from sqlalchemy import Connection, text
 from ledger.explanation.story import story_of
 from ledger.explanation.words import REMEDY
 from ledger.reading import find_trajectory, plain
-from ledger.vocabulary import GroupState, Verdict
+from ledger.rewards import ExchangeReward, exchange_rewards
+from ledger.vocabulary import GroupState, StepState, Verdict
 from ledger.waiting import open_group, readiness_of
 from ledger.workers import Worker, worker_of
 
 MAX_MEMBERS = 100
+SAME = 1e-9  # rewards are sums in floating point
+_ENDED = (StepState.PUBLISHED, StepState.SKIPPED)
 _TRAJECTORY = text("""
     SELECT v.id, v.project, v.policy, v.external_id, v.identified_by, v.choice_index, v.group_id, v.created_at, v.erased_at,
         v.verdict, v.verdict_reason, v.is_trainable, v.untrainable_reason, v.reward, v.num_rewards, v.num_exchanges,
-        v.num_retries, t.route, t.is_shadow, t.policy_id, p.combination, p.reward_min, p.reward_max, p.live_version
+        v.num_retries, v.route, v.is_shadow, v.is_final, v.is_reward_changed, v.reward_when_trained, t.policy_id, p.combination, p.reward_min, p.reward_max, p.live_version
     FROM v1.trajectories AS v JOIN trajectories AS t ON t.id = v.id JOIN policies AS p ON p.id = t.policy_id
     WHERE v.id = :id
 """)
 _EXCHANGES = text("""
     SELECT v.id, v.version, v.model, v.answered_model, v.endpoint, v.status, v.finish_reason, v.temperature, v.turn_type,
         v.num_retries, v.retry_of, v.num_prompt_tokens, v.num_completion_tokens, v.started_at, v.erased_at,
-        v.is_trainable, v.untrainable_reason, v.verdict, v.verdict_reason, e.is_explored, e.is_shadow
-    FROM v1.exchanges AS v JOIN exchanges AS e ON e.id = v.id WHERE v.trajectory_id = :id ORDER BY v.id
+        v.is_trainable, v.untrainable_reason, v.verdict, v.verdict_reason, v.is_explored, v.is_shadow
+    FROM v1.exchanges AS v WHERE v.trajectory_id = :id ORDER BY v.id
 """)
 _EVENTS = text("SELECT * FROM v1.rewards WHERE trajectory_id = :id ORDER BY id")
 _SAMPLES = text("""
@@ -63,7 +67,7 @@ def read_explanation(connection: Connection, project: str, text_id: str) -> dict
     explained = {
         "object": "explanation",
         **found,
-        "exchanges": _exchanges(connection, found["id"], found["reward"]),
+        "exchanges": _exchanges(connection, found["id"]),
         "events": [dict(event) for event in connection.execute(_EVENTS, {"id": found["id"]}).mappings()],
         "group": _group(connection, found["group_id"], policy_id, worker),
         "worker": worker and asdict(worker),
@@ -73,14 +77,31 @@ def read_explanation(connection: Connection, project: str, text_id: str) -> dict
     return plain(explained)
 
 
-def _exchanges(connection: Connection, trajectory_id: UUID, reward: float | None) -> list[dict[str, Any]]:
-    samples: dict[UUID, list[dict[str, Any]]] = {}
+def _exchanges(connection: Connection, trajectory_id: UUID) -> list[dict[str, Any]]:
+    """Each with its reward as it is now, and the steps that looked at it, oldest first."""
+    rewards = exchange_rewards(connection, [trajectory_id])
+    samples: dict[UUID, list[dict[str, Any]]] = defaultdict(list)
     for row in connection.execute(_SAMPLES, {"id": trajectory_id}).mappings():
-        read = row["trajectory_reward"] if row["trajectory_reward"] is not None else row["reward"]
-        sample = dict(row) | {"is_reward_changed": row["step_state"] == "published" and read != reward}
-        samples.setdefault(row["exchange_id"], []).append(sample)
-    rows = connection.execute(_EXCHANGES, {"id": trajectory_id}).mappings()
-    return [{**row, "samples": samples.get(row["id"], [])} for row in rows]
+        now = _reward(rewards.get(row["exchange_id"]))["reward"]
+        is_changed = row["step_state"] in _ENDED and _differs(row["reward"], now)
+        samples[row["exchange_id"]].append({**row, "is_reward_changed": is_changed})
+    return [
+        {**row, **_reward(rewards.get(row["id"])), "samples": samples[row["id"]]}
+        for row in connection.execute(_EXCHANGES, {"id": trajectory_id}).mappings()
+    ]
+
+
+def _reward(reward: ExchangeReward | None) -> dict[str, Any]:
+    """`is_reward_own`: it was judged itself; else its trajectory was."""
+    if reward is None:
+        return {"reward": None, "is_reward_own": False}
+    return {"reward": reward.reward, "is_reward_own": reward.is_own}
+
+
+def _differs(before: float | None, now: float | None) -> bool:
+    if before is None or now is None:
+        return before is not now
+    return abs(before - now) > SAME
 
 
 def _group(

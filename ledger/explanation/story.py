@@ -149,7 +149,8 @@ def _steps(facts: Facts) -> Iterator[str]:
         for sample in turn["samples"]:
             yield _sample(sample)
             if sample["is_reward_changed"]:
-                yield f"Its reward was changed after that step read it ({_or_none(sample['reward'])} then)."
+                was, now = _or_none(sample["reward"]), _or_none(turn["reward"])
+                yield f"Its reward was changed after that step read it: {was} then, {now} now."
 
 
 def _sample(sample: Facts) -> str:

@@ -50,9 +50,8 @@ def plan() -> dict[str, Any]:
 
     running = find_running()
     adopt(running)
-    for name, value in _NOT_ASKED.items():
-        os.environ.setdefault(name, value)
-    os.environ.setdefault("DATABASE_URL", running.require("DATABASE_URL"))
+    known = {"DATABASE_URL": running.require("DATABASE_URL"), **_NOT_ASKED}
+    os.environ.update({name: value for name, value in known.items() if not os.environ.get(name)})
     from trainer.plan import read_plan, reading
     from trainer.settings import TrainerSettings
 

@@ -47,7 +47,8 @@ def test_a_reward_that_changed_after_training_is_told(connection: Connection) ->
     post_reward(connection, "default", RewardPost(str(call.call_id), value=-1.0, choice=0))
     found = explained(connection, call.attribution.trajectory_id)
     assert found["exchanges"][0]["samples"][0]["is_reward_changed"]
-    assert "Its reward was changed after that step read it (0 then)." in found["story"]
+    assert found["is_reward_changed"]
+    assert "Its reward was changed after that step read it: 0 then, -1 now." in found["story"]
     assert "Source user judged exchange" in "\n".join(found["story"])
     assert [event["not_counted_reason"] for event in found["events"]] == ["superseded", None]
 
