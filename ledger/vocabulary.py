@@ -135,6 +135,34 @@ class Reason(StrEnum):
     ERASED = "erased"
 
 
+class Verdict(StrEnum):
+    """What became of an exchange or a trajectory: `verdict` of v1.exchanges and v1.trajectories."""
+
+    TRAINED = "trained"
+    WAITING = "waiting"  # for what `verdict_reason` says: one of WaitsFor
+    LEFT_OUT = "left_out"  # `verdict_reason` is a Reason
+
+
+class WaitsFor(StrEnum):
+    """What an exchange, a trajectory or a group that is `waiting` waits for."""
+
+    UNSCORED = "unscored"  # a reward
+    PARTIAL = "partial"  # the final reward
+    GROUP_OPEN = "group_open"  # the rest of its group, or the next step
+    CLAIMED = "claimed"  # the end of the step that has it
+
+
+class GroupWaitsFor(StrEnum):
+    """What an open group waits for, in explanations and plans."""
+
+    SCORES = "scores"  # of its other members
+    FINAL = "final"
+    MEMBERS = "members"
+    BASELINE = "baseline"
+    GRACE = "grace"
+    STEP = "step"
+
+
 class ErasureSubject(StrEnum):
     """What an erasure is about."""
 

@@ -58,6 +58,7 @@ class ProxySettings(EnvironmentSettings):
         default=30, ge=0, validation_alias="SLIPSTREAM_DATABASE_WAIT_SECONDS"
     )
 
+    plan_seconds: float = Field(default=10, gt=0, validation_alias="SLIPSTREAM_PLAN_SECONDS")
     upstream_wait_seconds: float = Field(
         default=30, ge=0, validation_alias="SLIPSTREAM_UPSTREAM_WAIT_SECONDS"
     )

@@ -7,12 +7,13 @@ its start: never by beat, and never before a fork (B156).
 import os
 import socket
 from threading import Thread
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import structlog
 from celery import Celery
 from celery.worker import state as celery_state
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from ledger.database import check_database, sync_engine, translated_errors
 from ledger.logs import configure_logs
@@ -20,10 +21,14 @@ from ledger.partitions import ensure_partitions
 from ledger.policies import ensure_policy
 from ledger.upkeep import apply_retention
 from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
+from ledger.workers import worker_started
 from trainer.beat import scheduler_with
 from trainer.celery_app import PARTITIONS, RETENTION, RETENTION_SECONDS, create_celery
 from trainer.settings import TrainerSettings
 from trainer.ticker import Ticker
+
+if TYPE_CHECKING:
+    from trainer.planner import Planner  # it knows torch, which is imported after be_polite
 
 logger = structlog.get_logger()
 
@@ -37,16 +42,20 @@ def run_worker(settings: TrainerSettings) -> None:
     with translated_errors(), engine.begin() as connection:
         check_database(connection)
         ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
+        tell(connection, settings)
     with engine.connect() as connection:
         ensure_partitions(connection)
     be_polite(settings)
     ticker = make_ticker(settings, engine)
     app = create_celery(settings)
     register_tasks(app, ticker, engine)
+    planner = make_planner(settings, engine)
     Thread(target=ticker.tick_when_silent, name="slipstream-ticker", daemon=True).start()
+    Thread(target=planner.run, name="slipstream-planner", daemon=True).start()
     try:
         app.worker_main(worker_arguments(settings))
     finally:
+        planner.end()
         ticker.end()
         engine.dispose()
 
@@ -70,6 +79,24 @@ def make_ticker(settings: TrainerSettings, engine: Engine) -> Ticker:
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a log is no place for one
     trainer = Trainer(settings, engine, ModelCache(), owner_name(), is_stopping)
     return Ticker(settings, lambda: tick(trainer))
+
+
+def make_planner(settings: TrainerSettings, engine: Engine) -> "Planner":
+    """Answers dry runs, also while a step is training."""
+    from trainer.planner import Planner
+
+    return Planner(settings, engine)
+
+
+def tell(connection: Connection, settings: TrainerSettings) -> None:
+    """What this worker runs with, for whoever explains what it will do."""
+    worker_started(
+        connection,
+        policy=settings.policy,
+        base_model=settings.base_model,
+        owner=owner_name(),
+        settings=settings.planning(),
+    )
 
 
 def register_tasks(app: Celery, ticker: Ticker, engine: Engine) -> None:

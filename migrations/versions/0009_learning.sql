@@ -127,6 +127,24 @@ COMMENT ON COLUMN judge_runs.reason IS 'Why it failed or was refused, in one sen
 COMMENT ON COLUMN judge_runs.finished_at IS 'When it ended.';
 COMMENT ON COLUMN judge_runs.created_at IS 'When the row was written (UTC).';
 
+CREATE TABLE IF NOT EXISTS workers (
+    policy TEXT NOT NULL, 
+    base_model TEXT NOT NULL, 
+    owner TEXT NOT NULL, 
+    settings JSONB NOT NULL, 
+    started_at TIMESTAMP WITH TIME ZONE NOT NULL, 
+    seen_at TIMESTAMP WITH TIME ZONE NOT NULL, 
+    CONSTRAINT pk_workers PRIMARY KEY (policy, base_model)
+);
+
+COMMENT ON TABLE workers IS 'What the trainer runs with, for whoever explains what it will do. No secrets.';
+COMMENT ON COLUMN workers.policy IS 'Name of the policies that it trains, in every project.';
+COMMENT ON COLUMN workers.base_model IS 'The base model that it trains them on.';
+COMMENT ON COLUMN workers.owner IS 'The process: host, pid and a random part.';
+COMMENT ON COLUMN workers.settings IS 'What decides when a step begins, and what it trains.';
+COMMENT ON COLUMN workers.started_at IS 'When the newest one started.';
+COMMENT ON COLUMN workers.seen_at IS 'When one was last seen alive.';
+
 ALTER TABLE policies ADD COLUMN IF NOT EXISTS combination TEXT DEFAULT 'mean' NOT NULL;
 ALTER TABLE reward_events ADD COLUMN IF NOT EXISTS is_final BOOLEAN DEFAULT true NOT NULL;
 ALTER TABLE reward_events ADD COLUMN IF NOT EXISTS is_whole BOOLEAN DEFAULT false NOT NULL;
