@@ -105,6 +105,7 @@ class CallRecord:
     )
     prompt_key: str | None = None  # the member of the body that `messages` are, such as "messages" or "input"
     is_erased: bool = False  # a skeleton (ledger.erasure), or the answer to a request that is one
+    is_explored: bool = False  # greedy was asked for; `temperature` and what stands beside it are as sampled
 
 
 def prompt_of(call: CallRecord, choice: ChoiceRecord) -> Sequence[int] | None:

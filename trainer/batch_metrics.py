@@ -11,7 +11,7 @@ HELP = {
     "choose tasks that the model half fails",
     "unscored": "post rewards for more members of a group",
     "group_incomplete": "a group needs two scored members that can be trained on",
-    "greedy": "calls at temperature 0 cannot teach: sample at a temperature above 0",
+    "greedy": "calls at temperature 0 cannot teach: sample at a temperature above 0, or see SLIPSTREAM_EXPLORE_SHARE",
     "too_stale": "the samples are older than SLIPSTREAM_MAX_STALENESS versions: reward them sooner, or raise it",
     "too_long": "raise SLIPSTREAM_SAMPLE_MAX_TOKENS, if memory allows",
 }
