@@ -85,4 +85,5 @@ def _row(id_: UUID, draft: Draft) -> dict[str, Any]:
         "metadata": to_json(attribution.metadata),
         "end_user": attribution.end_user and to_storable_text(attribution.end_user),
         "erased_at": draft.erased_at,
+        "is_shadow": draft.call.is_shadow,
     }

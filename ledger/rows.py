@@ -19,6 +19,7 @@ COLUMNS = (
     "parent_exchange_id", "num_shared_tokens", "num_shared_messages", "num_messages", "messages", "request",
     "prompt_ids", "num_prompt_tokens", "num_transcript_tokens", "transcript_sha256", "messages_sha256",
     "is_trainable", "untrainable_reason", "erased_at", "is_explored",
+    "is_shadow",
 )  # fmt: skip
 
 
@@ -40,6 +41,7 @@ def exchange_row(
         draft.reason,
         draft.erased_at,
         draft.call.is_explored,
+        draft.call.is_shadow,
     )
 
 

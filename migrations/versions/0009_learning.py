@@ -60,4 +60,4 @@ def downgrade() -> None:
     for table, columns in _NEW_COLUMNS.items():
         for column in columns:
             _run(f"ALTER TABLE {table} DROP COLUMN {column}")
-    _run("DROP TABLE metrics, comparisons, route_baselines, plans, judge_runs")
+    _run("DROP TABLE metrics, comparisons, route_baselines, plans, judge_runs, sibling_runs")
