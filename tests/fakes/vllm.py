@@ -5,7 +5,7 @@ gives the same answer and another adapter gives another. tests/loop/test_contrac
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -61,6 +61,7 @@ class FakeVllm:
     num_aborted: int = 0
     num_chunks_sent: int = 0
     load: tuple[int, int] | None = (0, 0)  # running and waiting, as /metrics says; None: no such route
+    on_chat: Callable[[], object] | None = None  # happens when a chat was asked for, before its answer
     known_paths_only: bool = False  # adapters load only from paths that exist
     serves_embeddings: bool = False  # a server that generates has no such route
     replays: list[Recorded] = field(default_factory=list)  # answered as the real server answered
@@ -122,6 +123,8 @@ class FakeVllm:
     async def _errors(self, request: web.Request, handler: Any) -> web.StreamResponse:
         raw = await request.read()
         self.seen.append(Seen(request.path, dict(request.headers), raw))
+        if self.on_chat is not None and request.path == "/v1/chat/completions":
+            self.on_chat()
         recorded = matching(self.replays, request, raw)
         try:
             if recorded is not None:

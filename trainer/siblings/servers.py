@@ -75,7 +75,7 @@ class Servers:
 
     async def ask(self, place: Place, endpoint: str, body: Mapping[str, Any], call_id: str) -> Any:
         """The reply. Raises BusyError if traffic comes meanwhile, SamplingError for a failure."""
-        headers = {"x-request-id": call_id}
+        headers = {"X-Request-Id": call_id}
         asking = asyncio.ensure_future(
             self._client.post(f"{place.url}{endpoint}", json=body, headers=headers)
         )
