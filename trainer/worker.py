@@ -86,7 +86,8 @@ def make_watch(settings: TrainerSettings, engine: Engine, ticker: Ticker) -> Sib
     """Where siblings are off its passes look at two settings and end."""
     siblings = Siblings(
         SiblingSettings.from_environment(),
-        JudgeSettings.from_environment(),
+        JudgeSettings(database_url=settings.database_url),
+        settings.upstream_urls,
         engine,
         lambda: known_learners(engine, settings),
         owner_name(),

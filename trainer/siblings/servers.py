@@ -5,7 +5,7 @@ which vLLM aborts the answer.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -32,8 +32,9 @@ class Place:
 class Servers:
     """An async context manager over one connection pool."""
 
-    def __init__(self, settings: SiblingSettings) -> None:
+    def __init__(self, settings: SiblingSettings, urls: Sequence[str]) -> None:
         self._settings = settings
+        self._urls = urls
         timeout = httpx2.Timeout(settings.timeout_seconds, connect=min(5.0, settings.timeout_seconds))
         self._client = httpx2.AsyncClient(timeout=timeout, trust_env=False)
 
@@ -45,7 +46,7 @@ class Servers:
 
     async def idle_place(self, policy: Policy, version: int) -> Place:
         """With this version, or else the live one. Raises BusyError."""
-        idle = [url for url in self._settings.upstream_urls if await self.is_idle(url)]
+        idle = [url for url in self._urls if await self.is_idle(url)]
         names = {url: await self._names(url) for url in idle}
         for wanted in (version, policy.live_version):
             model = policy.base_model if wanted == 0 else adapter_name(policy.line, wanted)
@@ -53,6 +54,9 @@ class Servers:
                 if model in names[url]:
                     return Place(url, wanted, model)
         raise BusyError
+
+    async def is_any_idle(self) -> bool:
+        return any([await self.is_idle(url) for url in self._urls])
 
     async def is_idle(self, url: str, num_ours: int = 0) -> bool:
         answer = await self._looked_at(f"{url}/metrics")

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ledger.settings import EnvironmentSettings
-from trainer.settings import Urls
 
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
@@ -17,7 +16,6 @@ def _env(name: str, default: Any = ...) -> Any:
 
 
 class SiblingSettings(EnvironmentSettings):
-    upstream_urls: Urls = _env("SLIPSTREAM_UPSTREAM_URLS")
     num_siblings: Annotated[int, Field(ge=0, le=64)] = _env("SLIPSTREAM_SIBLINGS", 0)
     max_running: Annotated[int, Field(ge=0)] = _env("SLIPSTREAM_SIBLINGS_MAX_RUNNING", 0)
     per_pass: Count = _env("SLIPSTREAM_SIBLINGS_PER_PASS", 8)

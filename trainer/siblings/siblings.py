@@ -44,6 +44,7 @@ class Siblings:
 
     settings: SiblingSettings
     judge: JudgeSettings
+    upstream_urls: Sequence[str]
     engine: Engine
     policies: Callable[[], Sequence[Policy]]
     owner: str
@@ -81,12 +82,12 @@ def _may_sample(siblings: Siblings) -> bool:
     with siblings.engine.connect() as connection:
         if sibling_runs.tokens_of_today(connection) >= siblings.settings.tokens_per_day:
             return False
-    return asyncio.run(_is_any_idle(siblings.settings))
+    return asyncio.run(_is_any_idle(siblings))
 
 
-async def _is_any_idle(settings: SiblingSettings) -> bool:
-    async with Servers(settings) as servers:
-        return any([await servers.is_idle(url) for url in settings.upstream_urls])
+async def _is_any_idle(siblings: Siblings) -> bool:
+    async with Servers(siblings.settings, siblings.upstream_urls) as servers:
+        return await servers.is_any_idle()
 
 
 def _taken(siblings: Siblings, policy_ids: list[UUID], *, may_sample: bool) -> SiblingRun | None:
@@ -179,7 +180,7 @@ class _Worked:
     async def _sampled(
         self, original: Original, request: dict[str, Any], sibling_id: UUID, most: int
     ) -> Sampled:
-        async with Servers(self._settings) as servers:
+        async with Servers(self._settings, self._siblings.upstream_urls) as servers:
             place = await servers.idle_place(self._policy, original.version)
             self._reserve(most)
             started_at, began = datetime.now(UTC), perf_counter()

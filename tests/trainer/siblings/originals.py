@@ -60,9 +60,7 @@ def siblings_of(
         scorer_timeout_seconds=5,
     )
     urls = tuple(vllm.url for vllm in vllms)
-    return Siblings(
-        SiblingSettings(upstream_urls=urls, **values), judging, engine, policies, owner, lambda: is_training
-    )
+    return Siblings(SiblingSettings(**values), judging, urls, engine, policies, owner, lambda: is_training)
 
 
 def shadows(engine: Engine) -> list[Any]:

@@ -18,8 +18,9 @@ if __name__ == "__main__":
 
     make_siblings(
         Siblings(
-            SiblingSettings(upstream_urls=(vllm_url,), num_siblings=2),
+            SiblingSettings(num_siblings=2),
             JudgeSettings(database_url=database_url, scorer_url=scorer_url),
+            (vllm_url,),
             engine,
             policies,
             "killed",
