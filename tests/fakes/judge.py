@@ -81,7 +81,7 @@ class FakeJudge:
         self.server.start()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        asked = Asked(dict(request.headers), await request.json())
+        asked = Asked({k.lower(): v for k, v in request.headers.items()}, await request.json())
         self.asked.append(asked)
         if self.hangs:
             await asyncio.sleep(60)

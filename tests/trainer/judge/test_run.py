@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from ledger.vocabulary import JudgeRunState
 from tests.fakes.judge import FakeJudge, scoring
 from tests.trainer.judge.conftest import MakeJudge
 from tests.trainer.judge.talk import TASK, add_answers
 from tests.trainer.traffic import one, rows
+from trainer.judge.group import read_group
 from trainer.judge.run import judge_group
 
 EVENTS = "SELECT trajectory_id, value, comment, source, metric FROM reward_events ORDER BY trajectory_id"
@@ -70,7 +71,7 @@ def test_it_is_asked_with_a_stated_temperature_a_limit_and_as_a_side_turn(
     (asked,) = fake.asked
     assert (asked.body["temperature"], asked.body["max_tokens"]) == (0.25, 77)
     assert asked.body["store"] is False
-    assert asked.headers["X-Turn-Type"] == "side"
+    assert asked.headers["x-turn-type"] == "side"
     assert not asked.body.get("stream")
 
 
@@ -97,8 +98,6 @@ def test_votes_are_shuffled_anew_and_their_mean_and_spread_are_kept(
 def test_the_recorded_seed_gives_the_same_prompt_again(
     engine: Engine, fake: FakeJudge, make_judge: MakeJudge
 ) -> None:
-    from trainer.judge.group import read_group
-
     group_id, _ = add_answers(engine, ["good", "bad", "ugly"])
     judge = make_judge()
     judge_group(engine, judge, group_id)
@@ -120,8 +119,6 @@ def test_a_rubric_of_ones_own_is_what_the_judge_reads(
 def test_a_group_that_is_no_longer_open_is_not_judged(
     engine: Engine, fake: FakeJudge, make_judge: MakeJudge
 ) -> None:
-    from sqlalchemy import text
-
     group_id, _ = add_answers(engine, ["good", "bad"])
     with engine.begin() as connection:
         connection.execute(text("UPDATE groups SET state = 'trained'"))
