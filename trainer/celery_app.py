@@ -1,4 +1,4 @@
-"""The Celery application: three tasks that only say "look", on one queue.
+"""The Celery application: four tasks that only say "look", on one queue.
 
 Losing a message, or getting it twice, changes nothing: Postgres decides (I6). So messages are acknowledged early, kept
 for one tick only, and no result is stored.
@@ -14,6 +14,8 @@ from trainer.settings import TrainerSettings
 PARTITIONS = "slipstream.partitions"
 # Beat forgets when it last ran; half-hourly is often enough that no restart loses a day, and a look costs nothing.
 PARTITIONS_EVERY = timedelta(minutes=30)
+JUDGE = "slipstream.judge"
+JUDGE_EVERY = timedelta(seconds=30)
 RETENTION = "slipstream.retention"
 RETENTION_EVERY = timedelta(hours=1)
 RETENTION_SECONDS = 60.0  # a run never holds up training for longer; what is left is the next one's
@@ -60,4 +62,5 @@ def schedule(settings: TrainerSettings) -> dict[str, dict[str, object]]:
         "schedule": RETENTION_EVERY,
         "options": {"expires": RETENTION_EVERY.total_seconds()},
     }
-    return {"tick": tick, "partitions": partitions, "retention": retention}
+    judge = {"task": JUDGE, "schedule": JUDGE_EVERY, "options": {"expires": JUDGE_EVERY.total_seconds()}}
+    return {"tick": tick, "partitions": partitions, "retention": retention, "judge": judge}

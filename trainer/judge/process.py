@@ -35,7 +35,14 @@ class LitellmProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.stop()
+        self.rest()
+
+    def rest(self) -> None:
+        """Its 200 MB are given back; the next call starts it again."""
         self._kill()
 
     def stop(self) -> None:

@@ -131,7 +131,7 @@ def _run(engine: Engine, judge: Judge, group: JudgedGroup, attempts: list[Attemp
             usage += votes[-1].usage
             if problem := votes[-1].problem:
                 return _failed(engine, group, run_id, usage, problem)
-    except Exception as error:
+    except BaseException as error:  # Ctrl-C, too
         reason = str(error) if isinstance(error, JudgeError) else f"it broke off ({type(error).__name__})"
         _failed(engine, group, run_id, usage, reason)
         raise
