@@ -68,7 +68,7 @@ def judge_group(engine: Engine, judge: Judge, group_id: UUID) -> Outcome:
     reserved = reserve(judge, attempts)
     with engine.begin() as connection:
         run_id, refusal = transitions.begin(
-            connection, _wanted(judge, group, reserved), budget_of(judge.settings)
+            connection, wanted(judge, group, reserved), budget_of(judge.settings)
         )
     if run_id is None:
         if refusal:
@@ -108,7 +108,8 @@ def budget_of(settings: JudgeSettings) -> Budget:
     return Budget(settings.budget, settings.token_budget)
 
 
-def _wanted(judge: Judge, group: JudgedGroup, reserved: Usage) -> Wanted:
+def wanted(judge: Judge, group: JudgedGroup, reserved: Usage) -> Wanted:
+    """The run that is to begin: it expires when all of its calls would have been left at their deadlines."""
     seconds = reserved.num_calls * (judge.settings.timeout_seconds + GRACE_SECONDS) + START_SECONDS
     return Wanted(
         group.project_id,
