@@ -16,6 +16,7 @@ from slipstream.commands import act, diagnose, look, process, stack
 from slipstream.commands.audit import audit
 from slipstream.commands.erase import erase
 from slipstream.commands.files import export, import_
+from slipstream.commands.judge import judge
 from slipstream.commands.keys import keys
 from slipstream.commands.retention import retention
 from slipstream.commands.status import status
@@ -41,6 +42,7 @@ app.add_typer(keys, name="keys")
 app.add_typer(retention, name="retention")
 app.command()(act.reward)
 app.command()(train)
+app.command()(judge)
 app.command()(erase)
 app.command()(export)
 app.command("import")(import_)

@@ -14,6 +14,8 @@ from trainer.settings import TrainerSettings
 PARTITIONS = "slipstream.partitions"
 # Beat forgets when it last ran; half-hourly is often enough that no restart loses a day, and a look costs nothing.
 PARTITIONS_EVERY = timedelta(minutes=30)
+JUDGE = "slipstream.judge"
+JUDGE_EVERY = timedelta(seconds=30)
 RETENTION = "slipstream.retention"
 RETENTION_EVERY = timedelta(hours=1)
 RETENTION_SECONDS = 60.0  # a run never holds up training for longer; what is left is the next one's
@@ -63,7 +65,8 @@ def schedule(settings: TrainerSettings, siblings_every: float | None) -> dict[st
         "schedule": RETENTION_EVERY,
         "options": {"expires": RETENTION_EVERY.total_seconds()},
     }
-    tasks = {"tick": tick, "partitions": partitions, "retention": retention}
+    judge = {"task": JUDGE, "schedule": JUDGE_EVERY, "options": {"expires": JUDGE_EVERY.total_seconds()}}
+    tasks = {"tick": tick, "partitions": partitions, "retention": retention, "judge": judge}
     if siblings_every is not None:
         every = timedelta(seconds=siblings_every)
         tasks["siblings"] = {"task": SIBLINGS, "schedule": every, "options": {"expires": siblings_every}}

@@ -23,8 +23,9 @@ from ledger.upkeep import apply_retention
 from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
 from ledger.workers import worker_started
 from trainer.beat import scheduler_with
-from trainer.celery_app import PARTITIONS, RETENTION, RETENTION_SECONDS, SIBLINGS, create_celery
+from trainer.celery_app import JUDGE, PARTITIONS, RETENTION, RETENTION_SECONDS, SIBLINGS, create_celery
 from trainer.judge.settings import JudgeSettings
+from trainer.judge.thread import JudgeThread
 from trainer.settings import TrainerSettings
 from trainer.siblings.settings import SiblingSettings
 from trainer.siblings.siblings import Siblings, make_siblings
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 logger = structlog.get_logger()
 
 
-def run_worker(settings: TrainerSettings) -> None:
-    """Blocks until SIGTERM. Raises LedgerError at once if the database, or another base model
+def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None = None) -> None:
+    """Blocks until SIGTERM. Without settings of a judge it judges nothing. Raises LedgerError at once if the database, or another base model
     under the policy's name, makes work impossible.
     """
     configure_logs("worker", settings.log_level)
@@ -52,19 +53,22 @@ def run_worker(settings: TrainerSettings) -> None:
     be_polite(settings)
     ticker = make_ticker(settings, engine)
     siblings = make_watch(settings, engine, ticker)
+    judge = JudgeThread(judge_settings, settings.silence_seconds)
     app = create_celery(settings)
-    register_tasks(app, ticker, engine)
+    register_tasks(app, ticker, engine, judge)
     planner = make_planner(settings, engine)
     app.task(siblings.wake, name=SIBLINGS)
     Thread(target=ticker.tick_when_silent, name="slipstream-ticker", daemon=True).start()
     Thread(target=planner.run, name="slipstream-planner", daemon=True).start()
     siblings.start()
+    judge.start()
     try:
         app.worker_main(worker_arguments(settings))
     finally:
         planner.end()
         ticker.end()
         siblings.end()
+        judge.end()
         engine.dispose()
 
 
@@ -133,10 +137,14 @@ def known_learners(engine: Engine, settings: TrainerSettings) -> list[Policy]:
     return [p for p in known if (p.name, p.base_model) == (settings.policy, settings.base_model)]
 
 
-def register_tasks(app: Celery, ticker: Ticker, engine: Engine) -> None:
+def register_tasks(app: Celery, ticker: Ticker, engine: Engine, judge: JudgeThread) -> None:
     @app.task(name=TICK_TASK)  # type: ignore[untyped-decorator]
     def run_tick() -> None:
         ticker.tick()
+
+    @app.task(name=JUDGE)  # type: ignore[untyped-decorator]
+    def run_judge() -> None:
+        judge.wake()
 
     @app.task(name=PARTITIONS)  # type: ignore[untyped-decorator]
     def run_partitions() -> None:

@@ -99,6 +99,7 @@ CREATE TABLE IF NOT EXISTS judge_runs (
     cost DOUBLE PRECISION, 
     scores JSONB, 
     reason TEXT, 
+    expires_at TIMESTAMP WITH TIME ZONE NOT NULL, 
     finished_at TIMESTAMP WITH TIME ZONE, 
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL, 
     CONSTRAINT pk_judge_runs PRIMARY KEY (id), 
@@ -109,7 +110,8 @@ CREATE TABLE IF NOT EXISTS judge_runs (
 );
 
 CREATE INDEX IF NOT EXISTS ix_judge_runs_created_at ON judge_runs (created_at);
-CREATE INDEX IF NOT EXISTS ix_judge_runs_group_id ON judge_runs (group_id);
+CREATE INDEX IF NOT EXISTS ix_judge_runs_group_id ON judge_runs (group_id, created_at);
+CREATE UNIQUE INDEX IF NOT EXISTS uq_judge_runs_running ON judge_runs (group_id) WHERE state = 'running';
 COMMENT ON TABLE judge_runs IS 'Groups that a judge model was asked to score, and what that cost.';
 COMMENT ON COLUMN judge_runs.id IS 'UUIDv7 of the run.';
 COMMENT ON COLUMN judge_runs.project_id IS 'The tenant.';
@@ -118,12 +120,13 @@ COMMENT ON COLUMN judge_runs.group_id IS 'The group that was judged.';
 COMMENT ON COLUMN judge_runs.model IS 'The judge, as LiteLLM names it.';
 COMMENT ON COLUMN judge_runs.state IS 'running, finished, failed or refused.';
 COMMENT ON COLUMN judge_runs.num_votes IS 'How often it was asked to score the group.';
-COMMENT ON COLUMN judge_runs.num_calls IS 'Calls made, re-judging included.';
-COMMENT ON COLUMN judge_runs.num_prompt_tokens IS 'As the provider counted.';
-COMMENT ON COLUMN judge_runs.num_completion_tokens IS 'As the provider counted.';
-COMMENT ON COLUMN judge_runs.cost IS 'US dollars, by LiteLLM''s price list; NULL = it knows no price.';
-COMMENT ON COLUMN judge_runs.scores IS 'Votes by trajectory id, and which trajectories were unscored.';
+COMMENT ON COLUMN judge_runs.num_calls IS 'Calls made, re-judging included; while it runs, the most it may make.';
+COMMENT ON COLUMN judge_runs.num_prompt_tokens IS 'As the provider counted; while it runs, what it has reserved.';
+COMMENT ON COLUMN judge_runs.num_completion_tokens IS 'Likewise.';
+COMMENT ON COLUMN judge_runs.cost IS 'Likewise, in US dollars by LiteLLM''s price list; NULL = it knows no price.';
+COMMENT ON COLUMN judge_runs.scores IS 'Votes, mean and spread (0 to 1) by trajectory id, the seed, who was unscored, who was shown as a scale.';
 COMMENT ON COLUMN judge_runs.reason IS 'Why it failed or was refused, in one sentence.';
+COMMENT ON COLUMN judge_runs.expires_at IS 'Until when it has its group for itself: a running one that is over belongs to a dead process.';
 COMMENT ON COLUMN judge_runs.finished_at IS 'When it ended.';
 COMMENT ON COLUMN judge_runs.created_at IS 'When the row was written (UTC).';
 

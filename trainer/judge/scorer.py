@@ -20,6 +20,7 @@ from trainer.judge.errors import ScorerAnswerError, ScorerUnreachableError
 from trainer.judge.settings import JudgeSettings
 
 OK, SERVER_ERROR = 200, 500
+SOURCE = "scorer"  # of its reward events
 _NOT_NOW = (408, 425, 429)
 _MAX_ANSWER_BYTES = 1 << 20
 _MAX_COMMENT = 4_000

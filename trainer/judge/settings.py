@@ -2,10 +2,10 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from ledger.settings import EnvironmentSettings
 
@@ -55,10 +55,17 @@ class JudgeSettings(EnvironmentSettings):
     budget: Annotated[float, Field(ge=0)] = _env("SLIPSTREAM_JUDGE_BUDGET", 5.0)
     token_budget: Annotated[int, Field(ge=0)] = _env("SLIPSTREAM_JUDGE_TOKEN_BUDGET", 2_000_000)
     groups_per_tick: Count = _env("SLIPSTREAM_JUDGE_GROUPS_PER_TICK", 4)
-    tick_seconds: Seconds = _env("SLIPSTREAM_JUDGE_TICK_SECONDS", 30.0)
     wait_seconds: Annotated[float, Field(ge=0)] = _env("SLIPSTREAM_JUDGE_WAIT_SECONDS", 60.0)
     # the scorer: a service of the operator's
     scorer_url: Url = _env("SLIPSTREAM_SCORER_URL", None)
     scorer_key: SecretStr | None = _env("SLIPSTREAM_SCORER_KEY", None)
     scorer_timeout_seconds: Seconds = _env("SLIPSTREAM_SCORER_TIMEOUT_SECONDS", 30.0)
     scorer_attempts: Annotated[int, Field(ge=1, le=10)] = _env("SLIPSTREAM_SCORER_ATTEMPTS", 3)
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.when is not JudgeWhen.OFF and not self.model:
+            raise ValueError(
+                "SLIPSTREAM_JUDGE needs a judge: set SLIPSTREAM_JUDGE_MODEL, such as openai/gpt-4o"
+            )
+        return self
