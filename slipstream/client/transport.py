@@ -8,11 +8,13 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from slipstream.client.address import Address
 from slipstream.client.patience import Answer, Patience
 from slipstream.client.request import Request
+from slipstream.client.result import InvalidArgumentError
 
 if TYPE_CHECKING:
     import httpx2
@@ -49,8 +51,7 @@ class Transport:
         self._pool = None
 
     def _attempt(self, request: Request) -> Seen:
-        import httpx2
-
+        httpx2 = library()
         try:
             answer = self._client().request(
                 request.method,
@@ -64,12 +65,10 @@ class Transport:
         return answer_of(answer)
 
     def _client(self) -> "httpx2.Client":
-        import httpx2
-
         if self._given is not None:
             return self._given
         if self._pool is None or self._pool[0] != os.getpid():
-            self._pool = os.getpid(), httpx2.Client()
+            self._pool = os.getpid(), library().Client()
         return self._pool[1]
 
 
@@ -102,8 +101,7 @@ class AsyncTransport:
         self._pool = None
 
     async def _attempt(self, request: Request) -> Seen:
-        import httpx2
-
+        httpx2 = library()
         try:
             answer = await self._client().request(
                 request.method,
@@ -117,13 +115,20 @@ class AsyncTransport:
         return answer_of(answer)
 
     def _client(self) -> "httpx2.AsyncClient":
-        import httpx2
-
         if self._given is not None:
             return self._given
         if self._pool is None or self._pool[0] is not asyncio.get_running_loop():
-            self._pool = asyncio.get_running_loop(), httpx2.AsyncClient()
+            self._pool = asyncio.get_running_loop(), library().AsyncClient()
         return self._pool[1]
+
+
+def library() -> ModuleType:
+    """httpx2, imported when the first request is sent. Raises InvalidArgumentError where it is not installed."""
+    try:
+        import httpx2
+    except ImportError as error:
+        raise InvalidArgumentError("The client needs httpx2: pip install 'slipstream[client]'.") from error
+    return httpx2
 
 
 def is_done(seen: Seen) -> bool:
@@ -141,8 +146,6 @@ def answer_of(answer: "httpx2.Response") -> Answer:
 
 def _checked(error: "httpx2.TransportError") -> Exception:
     """Raises the errors that stay: an address without http:// or https://."""
-    import httpx2
-
-    if isinstance(error, httpx2.UnsupportedProtocol):
+    if isinstance(error, library().UnsupportedProtocol):
         raise error
     return error

@@ -10,6 +10,8 @@ from sqlalchemy import Connection
 
 from ledger.database import database_address, sync_engine
 from slipstream import Client
+from slipstream.client.address import Address
+from slipstream.client.trajectory import _client_at
 from tests.conftest import drop_database, new_database
 from tests.fakes.middleman import Middleman, running_middleman
 from tests.fakes.vllm import running_fake_vllm
@@ -39,12 +41,15 @@ def middleman(proxy: RunningProxy) -> Iterator[Middleman]:
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def environment(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
     """Of a program that goes to the proxy through the middleman, if its test has one."""
     for name in ("SLIPSTREAM_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     if "middleman" in request.fixturenames:
         monkeypatch.setenv("SLIPSTREAM_URL", request.getfixturevalue("middleman").url)
+    yield
+    _client_at(Address.of(None, None)).close()
+    _client_at.cache_clear()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-import numpy
+import numpy as np
 import pytest
 from openai import OpenAI
 
@@ -78,7 +78,7 @@ def test_an_id_with_any_characters_arrives_as_it_is(
 
 
 def test_numbers_of_numpy_are_numbers(client: Client, events: Events, name: str) -> None:
-    for value in (numpy.float32(0.5), numpy.float64(0.25), numpy.int64(1), numpy.bool_(True)):
+    for value in (np.float32(0.5), np.float64(0.25), np.int64(1), np.bool_(True)):
         assert client.reward(name, value).ok
     assert [event.value for event in events(name)] == [0.5, 0.25, 1.0, 1.0]
 
@@ -192,11 +192,11 @@ def test_the_address_and_the_key_come_from_the_environment_of_the_openai_sdk(
     monkeypatch.setenv("OPENAI_BASE_URL", f"{middleman.url}/v1/")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     assert client_of().reward(name, 1).ok
-    assert middleman.seen[0].headers["Authorization"] == "Bearer sk-mine"
+    assert middleman.seen[0].headers["authorization"] == "Bearer sk-mine"
     monkeypatch.setenv("SLIPSTREAM_URL", NOWHERE)
     assert client_of(max_retries=0).reward(name, 1).status == "unreachable"
     assert client_of(f"{middleman.url}/v1", "sk-given").reward(name, 1).ok
-    assert middleman.seen[1].headers["Authorization"] == "Bearer sk-given"
+    assert middleman.seen[1].headers["authorization"] == "Bearer sk-given"
 
 
 def test_a_key_is_never_shown(client_of: Callable[..., Client]) -> None:

@@ -139,11 +139,17 @@ async def test_a_cancelled_task_is_cancelled(middleman: Middleman) -> None:
 
 def test_a_reward_in_a_trajectory_that_fails_does_not_hide_the_body_s_own_exception(client_of: Make) -> None:
     client = client_of(NOWHERE, max_retries=0, raises=True)
-    with pytest.raises(ZeroDivisionError), client.trajectory() as t:
-        t.reward(1.0)
-        1 / 0  # noqa: B018
-    with pytest.raises(CallFailedError), client.trajectory() as t:
-        t.reward(1.0)
+
+    def body(error: type[Exception] | None) -> None:
+        with client.trajectory() as t:
+            t.reward(1.0)
+            if error:
+                raise error
+
+    with pytest.raises(ZeroDivisionError):
+        body(ZeroDivisionError)
+    with pytest.raises(CallFailedError):
+        body(None)
 
 
 def test_names_that_no_header_can_carry_are_made_fit(client_of: Make) -> None:

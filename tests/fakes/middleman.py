@@ -44,7 +44,7 @@ class Middleman:
 
     async def _relay(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
-        self.seen.append(Seen(request.raw_path, dict(request.headers), raw))
+        self.seen.append(Seen(request.raw_path, {k.lower(): v for k, v in request.headers.items()}, raw))
         if self.own_answers:
             own = self.own_answers.pop(0)
             return web.Response(status=own.status, body=own.body, headers=own.headers)
