@@ -33,8 +33,8 @@ def comment(target: Any, text: str, fields: Mapping[str, Any]) -> Request:
 
 
 def demonstration(target: Any, answer: Any, fields: Mapping[str, Any]) -> Request:
-    """`answer` is what the reply should have been: its text, or a message."""
-    body = {"metric": "demonstration", "demonstration": answer}
+    """`answer` is what the reply should have been: a text, a message, or a list of messages."""
+    body = {"metric": "demonstration", "content": answer}
     return _posted(target, body, fields, taken={"metric"})
 
 
