@@ -1,10 +1,12 @@
 """Where the proxy is and with which key: from the arguments, else from the environment that the openai SDK reads."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
 DEFAULT_URL = "http://127.0.0.1:4000"  # `slipstream up`
+_OWN_PATH = re.compile(r"(/sessions/[^/]+)?(/v1)?/*$")
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _PORTS = {"http": 80, "https": 443}
 
@@ -19,7 +21,7 @@ class Address:
     def of(cls, base_url: str | None, api_key: str | None) -> "Address":
         environment = os.environ
         given = base_url or environment.get("SLIPSTREAM_URL") or environment.get("OPENAI_BASE_URL")
-        url = str(given or DEFAULT_URL).rstrip("/").removesuffix("/v1").rstrip("/")
+        url = _OWN_PATH.sub("", str(given or DEFAULT_URL))
         return cls(url, api_key or environment.get("OPENAI_API_KEY"), is_given=bool(given))
 
     @property

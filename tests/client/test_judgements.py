@@ -199,5 +199,11 @@ def test_the_address_and_the_key_come_from_the_environment_of_the_openai_sdk(
     assert middleman.seen[1].headers["authorization"] == "Bearer sk-given"
 
 
+@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "//", "/sessions/run-7/v1"])
+def test_an_address_may_be_any_of_the_proxy_s(client_of: Callable[..., Client], path: str) -> None:
+    assert client_of(f"http://host:4000{path}").address.url == "http://host:4000"
+    assert client_of(f"http://host:4000/prefix{path}").address.url == "http://host:4000/prefix"
+
+
 def test_a_key_is_never_shown(client_of: Callable[..., Client]) -> None:
     assert "sk-secret" not in repr(client_of(api_key="sk-secret").address)

@@ -203,6 +203,23 @@ def test_an_exception_loses_no_reward_and_goes_on(middleman: Middleman, events: 
     assert [event.value for event in events(name)] == [0.5]
 
 
+async def test_a_cancelled_task_loses_no_reward(middleman: Middleman, events: Events, name: str) -> None:
+    has_set = asyncio.Event()
+
+    async def body() -> None:
+        async with trajectory(name) as t:
+            t.reward(0.5)
+            has_set.set()
+            await asyncio.sleep(60)
+
+    task = asyncio.ensure_future(body())
+    await has_set.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [event.value for event in events(name)] == [0.5]
+
+
 def test_an_exception_can_be_a_reward_where_none_was_set(
     middleman: Middleman, events: Events, name: str
 ) -> None:
