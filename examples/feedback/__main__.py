@@ -2,51 +2,30 @@
 
 1 start the stack   2 examine version 0 on held-out prompts   3 serve calls, 30 % get a thumb, wait for the next version,
 examine it, again   4 print the table, write results/NAME-SEED.json, draw results/feedback.png of all runs so far
+
+Exit code 0 where true thumbs improved it with intervals that do not touch, and where shuffled ones did not.
 """
 
 import argparse
-import asyncio
 import sys
-from functools import partial
-from pathlib import Path
-
-from openai import AsyncOpenAI
 
 from examples.demo.display import Display
-from examples.demo.stack import StackFailedError, forget_last_run, running_stack
+from examples.demo.stack import StackFailedError
 from examples.feedback.chart import draw
-from examples.feedback.course import Course
+from examples.feedback.course import HOME, RESULTS, ROUNDS, Plan, take
 from examples.feedback.result import Result, read_all
-from examples.feedback.traffic import CALLS_PER_ROUND, SHARE, Round, serve
-from examples.orders.program import MODEL
-from examples.orders.task import Prompt, prompts
+from examples.feedback.traffic import THUMBS_PER_ROUND, thumbs_alone
 from slipstream.errors import UsageError
-
-HOME = Path(".slipstream/feedback")
-RESULTS = HOME / "results"
-ROUNDS = 5
-THUMBS_PER_STEP = round(CALLS_PER_ROUND * SHARE)
-LEARNING = {
-    "SLIPSTREAM_POLICY": MODEL,
-    "SLIPSTREAM_LEARNING_RATE": "3e-4",
-    "SLIPSTREAM_STEP_GROUPS": str(THUMBS_PER_STEP),
-    "SLIPSTREAM_STEP_MAX_GROUPS": str(THUMBS_PER_STEP),
-    "SLIPSTREAM_GROUP_GRACE_SECONDS": "1",
-    "SLIPSTREAM_TICK_SECONDS": "1",
-}
 
 
 def main() -> int:
     options = _options()
     name = "shuffled" if options.shuffled else "running"
-    training = prompts(options.seed, training=CALLS_PER_ROUND * options.rounds)[0]
-    practise = partial(_practise, training, options.seed, is_shuffled=options.shuffled)
+    plan = Plan(name, options.seed, THUMBS_PER_ROUND, options.rounds)
     with Display(num_steps=options.rounds) as display:
         try:
-            forget_last_run(HOME, frozenset({RESULTS.name}))
-            with running_stack(HOME, LEARNING | {"SLIPSTREAM_SEED": str(options.seed)}, display) as base_url:
-                course = Course(base_url, options.seed, display, HOME / "logs" / "worker.log")
-                result = asyncio.run(course.run(practise, options.rounds, name))
+            practise = thumbs_alone(options.seed, options.rounds, is_shuffled=options.shuffled)
+            result = take(plan, practise, display)
         except (StackFailedError, UsageError) as error:
             display.console.print(str(error), style="red", markup=False)
             return 1
@@ -64,25 +43,18 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _practise(
-    training: list[Prompt], seed: int, client: AsyncOpenAI, round_index: int, *, is_shuffled: bool
-) -> Round:
-    begin = CALLS_PER_ROUND * round_index
-    batch = training[begin : begin + CALLS_PER_ROUND]  # no prompt is ever asked twice
-    return await serve(client, batch, seed=seed * 1000 + round_index + 1, is_shuffled=is_shuffled)
-
-
 def _tell(display: Display, result: Result) -> None:
     low, gain, high = result.gain()
     display.console.print(display.table())
     display.console.print(
         f"\n{result.num_calls} calls, {result.num_thumbs} thumbs ({result.num_up} up)"
-        f"{', shuffled' if result.name == 'shuffled' else ''}: "
-        f"held-out reward {result.before.mean:.3f} → {result.after.mean:.3f}, gained {gain:.3f} ({low:.3f} to {high:.3f}), "
+        f"{', shuffled' if result.name == 'shuffled' else ''}: held-out reward "
+        f"{result.before.mean:.3f} → {result.after.mean:.3f}, gained {gain:.3f} ({low:.3f} to {high:.3f}), "
         f"{result.seconds:.0f} s (seed {result.seed}).\n"
         f"The picture:      {RESULTS}/feedback.png\n"
         f"The figures:      {RESULTS}/{result.name}-{result.seed}.json\n"
-        f"What taught:      .venv/bin/slipstream --home {HOME} psql -f examples/sql/trained_by_version.sql  (after `up`)",
+        f"Keep it running:  SLIPSTREAM_POLICY=orders .venv/bin/slipstream --home {HOME} up\n"
+        f"What taught then: .venv/bin/slipstream --home {HOME} psql -f examples/sql/trained_by_version.sql",
         highlight=False,
         soft_wrap=True,
     )

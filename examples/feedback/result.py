@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -30,6 +30,7 @@ class Result:
     num_up: int
     exams: tuple[Examined, ...]
     seconds: float
+    compared_with: dict[str, int] = field(default_factory=dict)  # used samples by baseline kind
 
     @property
     def before(self) -> Score:

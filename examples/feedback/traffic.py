@@ -2,17 +2,18 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from openai import AsyncOpenAI
 
 from examples.feedback.program import answer, give_thumb
 from examples.feedback.users import shuffled, who_speaks
-from examples.orders.task import Prompt, score
+from examples.orders.task import Prompt, prompts, score
 
 CALLS_PER_ROUND = 160
 SHARE = 0.3  # of the calls get a thumb
+THUMBS_PER_ROUND = round(CALLS_PER_ROUND * SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +46,17 @@ async def serve(client: AsyncOpenAI, prompts: Sequence[Prompt], *, seed: int, is
         )
     )
     return Round(tuple(rewards), tuple(said), sum(each.num_tokens for each in answers))
+
+
+def thumbs_alone(
+    seed: int, num_rounds: int, *, is_shuffled: bool
+) -> Callable[[AsyncOpenAI, int], Awaitable[Round]]:
+    """How a product without groups practises: no prompt is ever asked twice."""
+    training = prompts(seed, training=CALLS_PER_ROUND * num_rounds)[0]
+
+    async def practise(client: AsyncOpenAI, round_index: int) -> Round:
+        begin = CALLS_PER_ROUND * round_index
+        batch = training[begin : begin + CALLS_PER_ROUND]
+        return await serve(client, batch, seed=seed * 1000 + round_index + 1, is_shuffled=is_shuffled)
+
+    return practise
