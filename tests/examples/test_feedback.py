@@ -2,12 +2,9 @@
 
 import json
 import random
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
-from openai import AsyncOpenAI
 
 from examples.demo.statistics import Score, score_of_means
 from examples.feedback.chart import draw
@@ -15,6 +12,7 @@ from examples.feedback.result import Examined, Result, read, read_all, together
 from examples.feedback.traffic import CALLS_PER_ROUND, SHARE, serve
 from examples.feedback.users import shuffled, who_speaks
 from examples.orders.task import prompts
+from tests.fakes.product import running_product
 
 
 def _result(before: list[float], after: list[float], name: str = "running", seed: int = 0) -> Result:
@@ -88,73 +86,24 @@ def test_the_picture_is_a_png_with_or_without_the_control(tmp_path: Path) -> Non
         assert (tmp_path / "feedback.png").read_bytes().startswith(b"\x89PNG")
 
 
-Seen = dict[str, list[dict[str, object]]]
-
-
-@pytest.fixture
-async def product() -> AsyncIterator[tuple[AsyncOpenAI, Seen]]:
-    """Answers every second call right, and remembers what it was asked and told."""
-    seen: Seen = {"calls": [], "thumbs": []}
-
-    async def chat(request: web.Request) -> web.Response:
-        body = await request.json()
-        seen["calls"].append(body | {"headers": sorted(request.headers)})
-        number = len(seen["calls"])
-        text = next(word for word in body["messages"][-1]["content"].split() if word.isdigit())
-        content = text if number % 2 else "I do not know."
-        message = {"role": "assistant", "content": content}
-        choice = {"index": 0, "finish_reason": "stop", "message": message}
-        usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
-        reply = {
-            "id": f"chatcmpl-{number}-{content}",
-            "object": "chat.completion",
-            "created": 0,
-            "model": "orders@0",
-        }
-        return web.json_response(reply | {"choices": [choice], "usage": usage})
-
-    async def reward(request: web.Request) -> web.Response:
-        seen["thumbs"].append(await request.json() | {"target": request.match_info["id"]})
-        return web.json_response({})
-
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", chat)
-    app.router.add_post("/v1/trajectories/{id}/reward", reward)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    async with AsyncOpenAI(base_url=f"http://127.0.0.1:{runner.addresses[0][1]}/v1", api_key="any") as client:
-        yield client, seen
-    await runner.cleanup()
-
-
-BATCH = [one for one in prompts(0)[0] if any(word.isdigit() for word in str(one.messages[-1]).split())][:20]
-
-
-async def test_a_round_asks_each_prompt_once_without_a_word_of_groups(
-    product: tuple[AsyncOpenAI, Seen],
-) -> None:
-    client, seen = product
-    done = await serve(client, BATCH, seed=1, is_shuffled=False)
+async def test_a_round_asks_each_prompt_once_without_a_word_of_groups() -> None:
+    async with running_product() as (client, seen):
+        done = await serve(client, prompts(0)[0][:20], seed=1, is_shuffled=False)
     assert (done.num_calls, len(done.thumbs), done.num_tokens) == (20, 6, 100)
-    assert len({str(call["messages"]) for call in seen["calls"]}) == 20
-    assert all(call.get("n", 1) == 1 for call in seen["calls"])
+    assert len({str(call["messages"]) for call in seen.calls}) == 20
+    assert all(call.get("n", 1) == 1 for call in seen.calls)
     ours = {"x-group-id", "x-session-id", "x-trajectory-id"}
-    assert not any(ours & {str(name).lower() for name in call["headers"]} for call in seen["calls"])  # type: ignore[attr-defined]
+    assert not any(ours & call["headers"].keys() for call in seen.calls)
 
 
 @pytest.mark.parametrize("is_shuffled", [False, True])
-async def test_a_thumb_says_whether_the_answer_was_right_unless_shuffled(
-    product: tuple[AsyncOpenAI, Seen], is_shuffled: bool
-) -> None:
-    client, seen = product
-    done = await serve(client, BATCH, seed=3, is_shuffled=is_shuffled)
-    deserved = ["know" not in str(thumb["target"]) for thumb in seen["thumbs"]]
-    said = [thumb["reward"] for thumb in seen["thumbs"]]
-    assert sorted(map(bool, said)) == sorted(deserved)
+async def test_a_thumb_says_whether_the_answer_was_right_unless_shuffled(is_shuffled: bool) -> None:
+    async with running_product() as (client, seen):
+        done = await serve(client, prompts(0)[0][:40], seed=3, is_shuffled=is_shuffled)
+    deserved = [thumb["was_right"] for thumb in seen.thumbs]
+    said = [thumb["reward"] for thumb in seen.thumbs]
+    assert sorted(said) == sorted(deserved) == sorted(done.thumbs)
     assert (said == deserved) is not is_shuffled
-    assert sorted(done.thumbs) == sorted(deserved)
     assert all(type(one) is bool for one in said)
 
 
