@@ -28,9 +28,9 @@ def ask_and_judge(stack: Stack, route: str, thumbs: list[bool]) -> None:
 def samples(stack: Stack, route: str) -> list[tuple[str | None, bool, str | None, str]]:
     """Baseline kind, whether it was used, why not, and how its step ended; of all samples on this route."""
     return stack.rows(
-        "SELECT l.baseline_kind, l.is_used, l.reason, s.state FROM v1.lineage AS l"
-        " JOIN v1.trajectories AS t ON t.id = l.trajectory_id JOIN v1.steps AS s ON s.id = l.step_id"
-        f" WHERE t.route = '{route}' AND s.finished_at IS NOT NULL ORDER BY l.exchange_id"
+        "SELECT l.baseline_kind, l.is_used, l.reason, l.step_state FROM v1.lineage AS l"
+        " JOIN trajectories AS t ON t.id = l.trajectory_id"
+        f" WHERE t.route = '{route}' AND l.step_finished_at IS NOT NULL ORDER BY l.exchange_id"
     )
 
 
