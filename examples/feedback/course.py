@@ -25,7 +25,7 @@ from examples.orders.task import prompts
 Practise = Callable[[AsyncOpenAI, int], Awaitable[Round]]  # client, round -> what happened
 HOME = Path(".slipstream/feedback")
 RESULTS = HOME / "results"
-ROUNDS = 5
+ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Course:
     """One run against `base_url`."""
 
     def __init__(self, base_url: str, plan: Plan, display: Display) -> None:
-        self._client = AsyncOpenAI(base_url=base_url, api_key="any", timeout=300.0)
+        self._client = AsyncOpenAI(base_url=base_url, api_key="any", timeout=300.0, max_retries=5)
         self._plan, self._display = plan, display
         self._heldout = prompts(plan.seed)[1]
         self._versions = Versions(self._client, MODEL, display, HOME / "logs" / "worker.log")
