@@ -39,6 +39,7 @@ def figures_of(results: Sequence[Result]) -> dict[str, float]:
             "together_apart": after.low - before.high,
             "share_improved": mean(one.has_improved for one in runs),
             "gain_per_1000": mean(one.gain_per_1000 for one in runs),
+            "early_gain_per_1000": mean(one.early_gain_per_1000 for one in runs),
             "seconds": mean(one.seconds for one in runs),
         }
         figures |= {f"{name}_{figure}": value for figure, value in found.items()}
@@ -70,6 +71,7 @@ def row(one: Result) -> dict[str, Any]:
         "has_improved": one.has_improved,
         "compared_with": one.compared_with,
         "gain_per_1000": one.gain_per_1000,
+        "early_gain_per_1000": one.early_gain_per_1000,
         "exams": [[exam.num_calls, exam.score.mean] for exam in one.exams],
         "seconds": one.seconds,
     }
@@ -114,10 +116,11 @@ def show(console: Console, figures: dict[str, float], results: Sequence[Result])
 
 def _rungs(figures: dict[str, float], names: Sequence[str]) -> Table:
     table = Table(title="Reward gained per 1,000 calls, 30 % of them judged", title_justify="left")
-    for heading in ("rung", "asked", "seeds", "before", "after", "per 1,000 calls"):
+    for heading in ("rung", "asked", "seeds", "before", "after", "per 1,000 calls", "in the first half"):
         table.add_column(heading, justify="left" if heading in {"rung", "asked"} else "right")
     for name in names:
-        values = [figures[f"{name}_{figure}"] for figure in ("before", "after", "gain_per_1000")]
+        wanted = ("before", "after", "gain_per_1000", "early_gain_per_1000")
+        values = [figures[f"{name}_{figure}"] for figure in wanted]
         seeds = f"{figures[f'{name}_num_seeds']:.0f}"
         table.add_row(name, RUNGS[name].asks, seeds, *(f"{value:.3f}" for value in values))
     return table

@@ -31,7 +31,7 @@ def draw(results: Sequence[Result], title: str, path: Path) -> None:
             ms=4, lw=1.6, alpha=0.85, label=f"{label}, a line a seed" if is_first else None,
         )  # fmt: skip
     axes.set(
-        xlabel="calls served, one sample per prompt; 30 % of them got a thumb",
+        xlabel="calls served, one sample per prompt; 30 % of them got a thumb. Bars: 95 % intervals over 16 sentences",
         ylabel="mean reward on held-out prompts",
         ylim=(-0.02, 1.05),
     )

@@ -50,6 +50,12 @@ class Result:
         """Reward gained per 1,000 calls. Example: 0.3 -> 0.9 in 800 calls: 0.6 / 0.8 = 0.75."""
         return (self.after.mean - self.before.mean) / self.num_calls * 1000
 
+    @property
+    def early_gain_per_1000(self) -> float:
+        """The same over the first half of the calls, where nothing is nearly perfect yet."""
+        half = [exam for exam in self.exams if exam.num_calls <= self.num_calls / 2][-1]
+        return (half.score.mean - self.before.mean) / self.num_calls * 2000
+
     def gain(self) -> tuple[float, float, float]:
         """Low, mean, high of what each sentence gained: paired, so narrower than the two scores look."""
         gains = [b - a for a, b in zip(self.before.sentence_means, self.after.sentence_means, strict=True)]

@@ -58,9 +58,10 @@ async def test_where_there_are_groups_whole_groups_are_judged() -> None:
 
 
 def test_the_gain_is_per_thousand_calls() -> None:
-    """0.3 -> 0.6 in 320 calls, and -> 0.5: (0.3 + 0.2) / 2 / 0.32 = 0.78."""
+    """0.3 -> 0.6 in 320 calls, and -> 0.5: (0.3 + 0.2) / 2 / 0.32 = 0.78. In the first 160: 0.1 / 0.16 = 0.625."""
     figures = report.figures_of([run_of("running", 0, 0.3, 0.4, 0.6), run_of("running", 1, 0.3, 0.4, 0.5)])
     assert figures["running_gain_per_1000"] == pytest.approx(0.78125)
+    assert figures["running_early_gain_per_1000"] == pytest.approx(0.625)
     assert (figures["running_num_seeds"], figures["running_num_calls"], figures["running_share_judged"]) == (2, 320, 0.3)  # fmt: skip
     assert (figures["running_before"], figures["running_after"]) == (
         pytest.approx(0.3),
