@@ -25,7 +25,9 @@ CANDIDATES = f"""
                 max(t.route) FILTER (WHERE one.reward IS NOT NULL) AS route
             FROM trajectories AS t
             LEFT JOIN LATERAL (
-                SELECT r.reward, r.is_final, r.first_rewarded_at, r.last_rewarded_at
+                -- aggregates of one row at most: without them Postgres would first add up the rewards of everything
+                SELECT max(r.reward) AS reward, bool_or(r.is_final) AS is_final,
+                    max(r.first_rewarded_at) AS first_rewarded_at, max(r.last_rewarded_at) AS last_rewarded_at
                 FROM v1.trajectory_rewards AS r WHERE r.trajectory_id = t.id
             ) AS one ON true
             WHERE t.group_id = g.id
