@@ -61,7 +61,8 @@ def test_a_declared_metric_counts_from_then_on_and_before(run: CliRunner, engine
     with engine.begin() as connection:
         assert trajectory_rewards(connection, [id_]) == {id_: 0.0}
         assert (
-            post_reward(connection, "default", RewardPost("run", "stars", 99.0)).not_counted_reason is not None
+            post_reward(connection, "default", RewardPost("run", "stars", 99.0)).not_counted_reason
+            is not None
         )
 
 
