@@ -71,11 +71,13 @@ _POSTINGS = st.lists(
 
 def said(connection: Connection, answers: list[Answer]) -> list[Any]:
     """Events by their place in the order of ids: two runs give different ids."""
-    places = {id_: n for n, (id_,) in enumerate(rows(connection, "SELECT id FROM reward_events ORDER BY id"))}
+    places: dict[object, int] = {
+        id_: n for n, (id_,) in enumerate(rows(connection, "SELECT id FROM reward_events ORDER BY id"))
+    }
     return [
         (type(answer), str(answer))
         if isinstance(answer, LedgerError)
-        else [(places[one.event_id], one.status, one.trajectory_id, one.exchange_id) for one in answer]
+        else [(places.get(one.event_id), one.status, one.trajectory_id, one.exchange_id) for one in answer]
         for answer in answers
     ]
 
