@@ -6,10 +6,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check up clean lock fix bench-gateway bench-ledger bench-rewards bench-fuzz bench-faults
+.PHONY: demo feedback test check up clean lock fix bench-gateway bench-ledger bench-rewards bench-fuzz bench-faults bench-learning
 
 demo: $(READY)  ## the whole loop on the embedded stack, with a picture at the end
 	$(BIN)/python -m examples.demo $(if $(SEED),--seed $(SEED))
+
+feedback: $(READY)  ## learning from lone thumbs, on the embedded stack; SEED=1, FEEDBACK="--shuffled" for the control
+	$(BIN)/python -m examples.feedback $(if $(SEED),--seed $(SEED)) $(FEEDBACK)
 
 test: check  ## lint, types, imports, unit and integration tests, and the loop on real vLLM
 	@$(BIN)/python -m tests.sdk.install
@@ -53,11 +56,14 @@ bench-rewards: $(READY)  ## reward posts a second with durable commits, and thei
 bench-fuzz: $(READY)  ## bad bytes and odd values for three minutes; BENCH="--seed 7 --case 12" shows one case
 	$(BIN)/python -m bench.fuzz $(BENCH)
 
+bench-learning: $(READY)  ## what each rung of the ladder gains from the same calls, an hour; BENCH="--quick" for one seed
+	$(BIN)/python -m bench.learning $(BENCH)
+
 lock: $(READY)  ## resolve again: all.lock first, the images' locks as parts of it
 	$(BIN)/python -m requirements.lock
 
 clean:  ## remove what we made: the environment, the stack's state, caches
-	@for home in .slipstream .slipstream/demo; do \
+	@for home in .slipstream .slipstream/demo .slipstream/feedback; do \
 	  if [ -x $(BIN)/slipstream ] && [ -d $$home ]; then $(BIN)/slipstream down --home $$home || true; fi; done
 	rm -rf $(VENV) .slipstream build bench/results *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -82,7 +82,7 @@ def post_comparison(connection: Connection, project: str, comparison: Comparison
     project_id = _project_id(asked, project)
     sides = (comparison.preferred, comparison.other)
     _lock(asked, project_id, sides)
-    id_ = _standing(asked, project_id, sides) or new_id()
+    id_ = _standing(asked, project, project_id, sides) or new_id()
     results = _post(
         connection, project, [_half(one, id_, value) for one, value in zip(sides, (1.0, 0.0), strict=True)]
     )
@@ -125,9 +125,11 @@ def _lock(asked: DirectConnection, project_id: UUID, sides: Sequence[RewardPost]
     )
 
 
-def _standing(asked: DirectConnection, project_id: UUID, sides: Sequence[RewardPost]) -> UUID | None:
+def _standing(
+    asked: DirectConnection, project: str, project_id: UUID, sides: Sequence[RewardPost]
+) -> UUID | None:
     """The comparison of this pair by this source, if there is one. Raises ComparisonRefusedError."""
-    meanings = look_up(asked, [Target(project_id, side.target, side.choice, side.is_whole) for side in sides])
+    meanings = look_up(asked, [Target(project, side.target, side.choice, side.is_whole) for side in sides])
     targets = [canonical(side.target, side.choice) for side in sides]
     one, two = (_place(meaning, target) for meaning, target in zip(meanings, targets, strict=True))
     if one == two:

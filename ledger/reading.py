@@ -44,11 +44,11 @@ _INTERNAL = {
 
 def read_trajectory(connection: Connection, project: str, text_id: str) -> dict[str, Any] | None:
     """A trajectory by its id, a reply's id or the caller's id, with its turns, rewards, group and steps."""
-    trajectory_id = _trajectory_id(connection, project, text_id)
+    trajectory_id = find_trajectory(connection, project, text_id)
     row = trajectory_id and connection.execute(_TRAJECTORY, {"id": trajectory_id}).first()
     if not row:
         return None
-    found = _plain(row._mapping)  # noqa: SLF001 - public, despite its underscore
+    found = plain(row._mapping)  # noqa: SLF001 - public, despite its underscore
     return {
         **found,
         "exchanges": _exchanges(connection, row.id),
@@ -77,7 +77,8 @@ def list_versions(connection: Connection, project: str) -> list[dict[str, Any]]:
     return _all(connection, _VERSIONS, project=project)
 
 
-def _trajectory_id(connection: Connection, project: str, text_id: str) -> UUID | None:
+def find_trajectory(connection: Connection, project: str, text_id: str) -> UUID | None:
+    """The trajectory of this project that the id names: its own, a reply's, or the caller's."""
     project_id = connection.scalar(select(projects.c.id).where(projects.c.name == project))
     if project_id is None:
         return None
@@ -97,7 +98,7 @@ def _exchanges(connection: Connection, trajectory_id: UUID) -> list[dict[str, An
     ).all()
     return [
         {
-            **_plain({name: value for name, value in row._mapping.items() if name not in _INTERNAL}),  # noqa: SLF001
+            **plain({name: value for name, value in row._mapping.items() if name not in _INTERNAL}),  # noqa: SLF001
             "model": row.answered_model if row.version is None else adapter_name(row.policy, row.version),
             "messages": _json(from_storable(messages)),
             "prompt_ids": prompt_ids,
@@ -107,10 +108,11 @@ def _exchanges(connection: Connection, trajectory_id: UUID) -> list[dict[str, An
 
 
 def _all(connection: Connection, query: Any, **values: Any) -> list[dict[str, Any]]:
-    return [_plain(row) for row in connection.execute(query, values).mappings()]
+    return [plain(row) for row in connection.execute(query, values).mappings()]
 
 
-def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+def plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """As JSON can hold it, text as the caller sent it."""
     return {str(name): _json(from_storable(value)) for name, value in row.items()}
 
 

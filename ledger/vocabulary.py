@@ -109,6 +109,26 @@ class JudgeRunState(StrEnum):
     REFUSED = "refused"
 
 
+class SiblingRunState(StrEnum):
+    """sampling -> scoring -> finished, or dropped from either."""
+
+    SAMPLING = "sampling"
+    SCORING = "scoring"
+    FINISHED = "finished"
+    DROPPED = "dropped"
+
+
+class SiblingReason(StrEnum):
+    """Why a sibling run was dropped."""
+
+    PROMPT_MISMATCH = "prompt_mismatch"  # the same messages make another prompt now
+    GROUP_CLOSED = "group_closed"
+    ERASED = "erased"
+    UNTRAINABLE = "untrainable"  # what was sampled could teach nothing
+    SAMPLING_FAILED = "sampling_failed"
+    SCORER_FAILED = "scorer_failed"
+
+
 class Reason(StrEnum):
     """Why an exchange, a trajectory or a group was not trained. Nothing is dropped without one (I10)."""
 
@@ -133,6 +153,34 @@ class Reason(StrEnum):
     TRUNCATED = "truncated"
     NO_BASELINE = "no_baseline"
     ERASED = "erased"
+
+
+class Verdict(StrEnum):
+    """What became of an exchange or a trajectory: `verdict` of v1.exchanges and v1.trajectories."""
+
+    TRAINED = "trained"
+    WAITING = "waiting"  # for what `verdict_reason` says: one of WaitsFor
+    LEFT_OUT = "left_out"  # `verdict_reason` is a Reason
+
+
+class WaitsFor(StrEnum):
+    """What an exchange, a trajectory or a group that is `waiting` waits for."""
+
+    UNSCORED = "unscored"  # a reward
+    PARTIAL = "partial"  # the final reward
+    GROUP_OPEN = "group_open"  # the rest of its group, or the next step
+    CLAIMED = "claimed"  # the end of the step that has it
+
+
+class GroupWaitsFor(StrEnum):
+    """What an open group waits for, in explanations and plans."""
+
+    SCORES = "scores"  # of its other members
+    FINAL = "final"
+    MEMBERS = "members"
+    BASELINE = "baseline"
+    GRACE = "grace"
+    STEP = "step"
 
 
 class ErasureSubject(StrEnum):

@@ -21,6 +21,7 @@ ProxyError                       (each carries the HTTP status it is answered wi
     ├── UpstreamBrokenError      502
     ├── UpstreamUnavailableError 503
     ├── LedgerUnavailableError   503
+    ├── NoWorkerError            503
     ├── ShuttingDownError        503
     └── UpstreamTimeoutError     504
 """
@@ -222,6 +223,13 @@ class LedgerUnavailableError(ServerError):
 
     status = 503
     code = "ledger_unavailable"
+
+
+class NoWorkerError(ServerError):
+    """No worker answered within SLIPSTREAM_PLAN_SECONDS: start one (`slipstream worker`), or ask `slipstream train --dry-run`."""
+
+    status = 503
+    code = "no_worker"
 
 
 class ShuttingDownError(ServerError):

@@ -16,8 +16,11 @@ from slipstream.commands import act, diagnose, look, process, stack
 from slipstream.commands.audit import audit
 from slipstream.commands.erase import erase
 from slipstream.commands.files import export, import_
+from slipstream.commands.judge import judge
 from slipstream.commands.keys import keys
 from slipstream.commands.retention import retention
+from slipstream.commands.status import status
+from slipstream.commands.train import train
 from slipstream.errors import ChildFailedError, SlipstreamError
 
 PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -32,13 +35,14 @@ app = typer.Typer(
 app.callback()(stack.choose_home)
 app.command()(stack.up)
 app.command()(stack.down)
-app.command()(look.status)
+app.command()(status)
 app.command()(look.versions)
 app.command()(audit)
 app.add_typer(keys, name="keys")
 app.add_typer(retention, name="retention")
 app.command()(act.reward)
-app.command()(act.train)
+app.command()(train)
+app.command()(judge)
 app.command()(erase)
 app.command()(export)
 app.command("import")(import_)

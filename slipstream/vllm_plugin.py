@@ -1,4 +1,4 @@
-"""A vLLM plugin (entry point `vllm.general_plugins`) that mends LoRA: a crash everywhere, wrong weights on a CPU.
+"""A vLLM plugin (entry point `vllm.general_plugins`) that mends LoRA (a crash everywhere, wrong weights on a CPU), and seeds on a CPU.
 
 vLLM 0.32 tells adapters apart by name where it gathers those of a batch, but by id where it looks them up. A name that
 was unloaded and loaded again has another id; if a call of the old one still runs, both are in one batch, one of them is
@@ -9,11 +9,16 @@ the *last* slot: a request to the base model that is batched beside a request to
 adapter's weights. That breaks I2 and I8, so rows without an adapter get nothing added here. Rows of one adapter are
 multiplied at once instead of copying the adapter for each row.
 
+vLLM 0.32 draws a token also for a prompt of which only a part was computed, drops it, and winds the request's generator
+back. A CPU's generator cannot be wound back: the engine dies with every call in it, of one `seed` and a prompt that did
+not fit into the batch. So here such a request's generator is kept out of the draw.
+
 Legend: N = rows (tokens of the batch), R = rank, I = input width, O = output width, S = adapter slots.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from types import ModuleType
 from typing import Any
 
@@ -35,7 +40,10 @@ def register() -> None:
                 )
             setattr(module, name, replacement)
     tell_adapters_apart()
-    logging.getLogger("vllm.slipstream_plugin").info("Slipstream's plugin is in force: LoRA is mended")
+    spare_generators()
+    logging.getLogger("vllm.slipstream_plugin").info(
+        "Slipstream's plugin is in force: LoRA and seeds are mended"
+    )
 
 
 def tell_adapters_apart() -> None:
@@ -51,6 +59,29 @@ def tell_adapters_apart() -> None:
 
 def _identity(request: Any) -> tuple[str, int]:
     return request.lora_name, request.lora_int_id
+
+
+def spare_generators() -> None:
+    """What is drawn to be dropped is drawn without the request's own generator, where that cannot be wound back."""
+    from vllm.platforms import current_platform
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    if current_platform.is_cpu():
+        GPUModelRunner.sample_tokens = sparing(GPUModelRunner.sample_tokens)  # type: ignore[method-assign, assignment]
+
+
+def sparing(sample_tokens: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(sample_tokens)
+    def spared(runner: Any, *arguments: Any, **named: Any) -> Any:
+        generators = runner.input_batch.generators
+        is_dropped = runner.discard_request_mask.np[: runner.input_batch.num_reqs]
+        held = {row: generators.pop(row) for row in list(generators) if is_dropped[row]}
+        try:
+            return sample_tokens(runner, *arguments, **named)
+        finally:
+            generators.update(held)
+
+    return spared
 
 
 def bgmv_shrink(

@@ -136,13 +136,27 @@ class TrainerSettings(EnvironmentSettings):
         own = {name: value for name, value in stored.items() if name in LEARNING_FIELDS}
         return TrainerSettings(**(self.model_dump() | own))
 
+    def as_planned_by(self, told: dict[str, Any]) -> "TrainerSettings":
+        """These settings with what another worker told of its own (`planning`)."""
+        own = {name: value for name, value in told.items() if name in LEARNING_FIELDS | TIMING_FIELDS}
+        return TrainerSettings(**(self.model_dump() | own))
+
     def learning(self) -> dict[str, Any]:
         """What a step records of its settings."""
         return self.model_dump(mode="json", include=LEARNING_FIELDS)
+
+    def planning(self) -> dict[str, Any]:
+        """What decides when a step begins and what it trains: what the worker tells others of its settings."""
+        return self.model_dump(mode="json", include=LEARNING_FIELDS | TIMING_FIELDS)
 
 
 LEARNING_FIELDS = {
     "learning_rate", "warmup_steps", "adam_beta1", "adam_beta2", "weight_decay", "grad_clip", "baseline",
     "scale_by_std", "loss", "cispo_cap", "clip_low", "clip_high", "trust_log_ratio", "kl", "lora_rank",
     "running_baseline", "baseline_min_samples", "baseline_window", "train_truncated", "lora_alpha", "seed", "max_staleness", "sample_max_tokens", "row_tokens", "step_max_tokens",
+}  # fmt: skip
+
+TIMING_FIELDS = {
+    "step_groups", "step_max_groups", "step_max_wait_seconds", "group_grace_seconds", "group_deadline_seconds",
+    "tick_seconds", "silence_seconds",
 }  # fmt: skip

@@ -7,29 +7,39 @@ its start: never by beat, and never before a fork (B156).
 import os
 import socket
 from threading import Thread
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import structlog
 from celery import Celery
 from celery.worker import state as celery_state
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from ledger.database import check_database, sync_engine, translated_errors
 from ledger.logs import configure_logs
 from ledger.partitions import ensure_partitions
-from ledger.policies import ensure_policy
+from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.upkeep import apply_retention
 from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
+from ledger.workers import worker_started
 from trainer.beat import scheduler_with
-from trainer.celery_app import PARTITIONS, RETENTION, RETENTION_SECONDS, create_celery
+from trainer.celery_app import JUDGE, PARTITIONS, RETENTION, RETENTION_SECONDS, SIBLINGS, create_celery
+from trainer.judge.settings import JudgeSettings
+from trainer.judge.thread import JudgeThread
 from trainer.settings import TrainerSettings
+from trainer.siblings.settings import SiblingSettings
+from trainer.siblings.siblings import Siblings, make_siblings
+from trainer.siblings.watch import SiblingWatch
 from trainer.ticker import Ticker
+
+if TYPE_CHECKING:
+    from trainer.planner import Planner  # it knows torch, which is imported after be_polite
 
 logger = structlog.get_logger()
 
 
-def run_worker(settings: TrainerSettings) -> None:
-    """Blocks until SIGTERM. Raises LedgerError at once if the database, or another base model
+def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None = None) -> None:
+    """Blocks until SIGTERM. Without settings of a judge it judges nothing. Raises LedgerError at once if the database, or another base model
     under the policy's name, makes work impossible.
     """
     configure_logs("worker", settings.log_level)
@@ -37,17 +47,28 @@ def run_worker(settings: TrainerSettings) -> None:
     with translated_errors(), engine.begin() as connection:
         check_database(connection)
         ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
+        tell(connection, settings)
     with engine.connect() as connection:
         ensure_partitions(connection)
     be_polite(settings)
     ticker = make_ticker(settings, engine)
+    siblings = make_watch(settings, engine, ticker)
+    judge = JudgeThread(judge_settings, settings.silence_seconds)
     app = create_celery(settings)
-    register_tasks(app, ticker, engine)
+    register_tasks(app, ticker, engine, judge)
+    planner = make_planner(settings, engine)
+    app.task(siblings.wake, name=SIBLINGS)
     Thread(target=ticker.tick_when_silent, name="slipstream-ticker", daemon=True).start()
+    Thread(target=planner.run, name="slipstream-planner", daemon=True).start()
+    siblings.start()
+    judge.start()
     try:
         app.worker_main(worker_arguments(settings))
     finally:
+        planner.end()
         ticker.end()
+        siblings.end()
+        judge.end()
         engine.dispose()
 
 
@@ -55,7 +76,9 @@ def run_beat(settings: TrainerSettings) -> None:
     """Blocks until SIGTERM. The schedule lives in memory: nothing to corrupt, nothing to clean up."""
     configure_logs("beat", settings.log_level)
     scheduler = scheduler_with(settings.health_file)
-    beat = create_celery(settings).Beat(
+    siblings = SiblingSettings.from_environment()
+    every = siblings.pass_seconds if siblings.num_siblings else None
+    beat = create_celery(settings, every).Beat(
         loglevel=settings.log_level, scheduler_cls=scheduler, redirect_stdouts=False, quiet=True
     )
     beat.run()
@@ -72,10 +95,56 @@ def make_ticker(settings: TrainerSettings, engine: Engine) -> Ticker:
     return Ticker(settings, lambda: tick(trainer))
 
 
-def register_tasks(app: Celery, ticker: Ticker, engine: Engine) -> None:
+def make_planner(settings: TrainerSettings, engine: Engine) -> "Planner":
+    """Answers dry runs, also while a step is training."""
+    from trainer.planner import Planner
+
+    return Planner(settings, engine)
+
+
+def tell(connection: Connection, settings: TrainerSettings) -> None:
+    """What this worker runs with, for whoever explains what it will do."""
+    worker_started(
+        connection,
+        policy=settings.policy,
+        base_model=settings.base_model,
+        owner=owner_name(),
+        settings=settings.planning(),
+    )
+
+
+def make_watch(settings: TrainerSettings, engine: Engine, ticker: Ticker) -> SiblingWatch:
+    """Where siblings are off its passes look at two settings and end."""
+    siblings = Siblings(
+        SiblingSettings.from_environment(),
+        JudgeSettings(database_url=settings.database_url),
+        settings.upstream_urls,
+        engine,
+        lambda: known_learners(engine, settings),
+        owner_name(),
+        lambda: ticker.is_ticking,
+    )
+    if siblings.settings.num_siblings and not siblings.is_on:
+        logger.warning(
+            "siblings_off", reason="nobody scores them: set SLIPSTREAM_SCORER_URL or SLIPSTREAM_JUDGE"
+        )
+    return SiblingWatch(lambda: make_siblings(siblings), settings.silence_seconds)
+
+
+def known_learners(engine: Engine, settings: TrainerSettings) -> list[Policy]:
+    with engine.connect() as connection:
+        known = read_policies(connection)
+    return [p for p in known if (p.name, p.base_model) == (settings.policy, settings.base_model)]
+
+
+def register_tasks(app: Celery, ticker: Ticker, engine: Engine, judge: JudgeThread) -> None:
     @app.task(name=TICK_TASK)  # type: ignore[untyped-decorator]
     def run_tick() -> None:
         ticker.tick()
+
+    @app.task(name=JUDGE)  # type: ignore[untyped-decorator]
+    def run_judge() -> None:
+        judge.wake()
 
     @app.task(name=PARTITIONS)  # type: ignore[untyped-decorator]
     def run_partitions() -> None:

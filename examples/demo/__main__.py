@@ -6,18 +6,16 @@
 
 import argparse
 import asyncio
-import shutil
 import sys
 from pathlib import Path
 
 from examples.demo.chart import draw
 from examples.demo.display import Display
-from examples.demo.lesson import EXAM_CHOICES, PROMPTS_PER_STEP, Lesson
+from examples.demo.exam import EXAM_CHOICES
+from examples.demo.lesson import PROMPTS_PER_STEP, Lesson
 from examples.demo.result import Result
-from examples.demo.stack import StackFailedError, running_stack
+from examples.demo.stack import StackFailedError, forget_last_run, running_stack
 from slipstream.errors import UsageError
-from slipstream.local.home import Home
-from slipstream.local.recovery import recover
 
 HOME = Path(".slipstream/demo")
 IMPROVEMENT = 0.30
@@ -33,7 +31,7 @@ def main() -> int:
     options = _options()
     with Display(num_steps=options.steps) as display:
         try:
-            _forget_last_run()
+            forget_last_run(HOME)
             with running_stack(HOME, LEARNING | {"SLIPSTREAM_SEED": str(options.seed)}, display) as base_url:
                 result = asyncio.run(Lesson(base_url, options.seed, options.steps, display).run())
         except (StackFailedError, UsageError) as error:
@@ -52,21 +50,6 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--steps", type=int, default=6, help="how many versions to make")
     return parser.parse_args()
-
-
-def _forget_last_run() -> None:
-    """Each run starts from version 0; only the prepared model is kept. Raises UsageError if the last one still runs."""
-    home = Home.at(HOME)
-    home.create()
-    with home.locked():
-        recover(home)
-        for path in home.root.iterdir():
-            if path.name in ("models", "lock"):
-                continue
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
 
 
 def _draw(display: Display, result: Result) -> None:

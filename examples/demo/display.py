@@ -38,6 +38,7 @@ class Display:
     """Holds what is shown; every `say` shows it again."""
 
     num_steps: int
+    title: str = "Slipstream: a model learns from its traffic"
     console: Console = field(default_factory=Console)
     phase: str = "starting"
     detail: str = ""
@@ -108,6 +109,6 @@ class Display:
             status.append(f"\n{self.detail}", style="dim")
         return Panel(
             Group(status, Text(), self.table()),
-            title="Slipstream: a model learns from its traffic",
+            title=self.title,
             title_align="left",
         )

@@ -1,6 +1,7 @@
 """Starts `slipstream up` as a user would, and stops it at the end: on a leash, so that it never outlives the demo."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from pathlib import Path
 from examples.demo.display import Display
 from slipstream.http import ask_http
 from slipstream.local import leash
+from slipstream.local.home import Home
 from slipstream.local.ports import free_ports
+from slipstream.local.recovery import recover
 
 START_SECONDS = 900.0  # the first start prepares the model and pays for a cold disk
 STOP_SECONDS = 60
@@ -21,6 +24,23 @@ LEASH = (sys.executable, "-I", "-S", str(Path(leash.__file__)))  # -I -S: it sta
 
 class StackFailedError(Exception):
     """The stack ended before it was ready."""
+
+
+def forget_last_run(root: Path, kept: frozenset[str] = frozenset()) -> None:
+    """Each run starts from version 0: the prepared model is kept, and what `kept` names. Raises UsageError if the
+    last run is still up.
+    """
+    home = Home.at(root)
+    home.create()
+    with home.locked():
+        recover(home)
+        for path in home.root.iterdir():
+            if path.name in {"models", "lock", *kept}:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 @contextmanager

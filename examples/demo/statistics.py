@@ -24,6 +24,7 @@ class Score:
     high: float
     num_sentences: int
     num_replies: int
+    sentence_means: tuple[float, ...] = ()  # in the order of the sentences' names
 
 
 def score_of(attempts: Sequence[Attempt]) -> Score:
@@ -31,7 +32,17 @@ def score_of(attempts: Sequence[Attempt]) -> Score:
     rewards: dict[str, list[float]] = defaultdict(list)
     for each in attempts:
         rewards[each.sentence].append(each.reward)
-    means = [mean(values) for values in rewards.values()]
-    half = STUDENT_T_975[len(means) - 1] * stdev(means) / sqrt(len(means))
-    middle = mean(means)
-    return Score(middle, max(0.0, middle - half), min(1.0, middle + half), len(means), len(attempts))
+    means = [mean(rewards[sentence]) for sentence in sorted(rewards)]
+    return score_of_means(means, len(attempts))
+
+
+def score_of_means(means: Sequence[float], num_replies: int) -> Score:
+    half, middle = half_width(means), mean(means)
+    return Score(
+        middle, max(0.0, middle - half), min(1.0, middle + half), len(means), num_replies, tuple(means)
+    )
+
+
+def half_width(means: Sequence[float]) -> float:
+    """Half of the 95 % interval of the sentences' mean."""
+    return STUDENT_T_975[len(means) - 1] * stdev(means) / sqrt(len(means))

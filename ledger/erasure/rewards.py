@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-USUAL_SOURCES = ("user", "program", "judge", "cli")
+USUAL_SOURCES = ("user", "program", "judge", "scorer", "cli")
 _ERASE = text("""
     UPDATE reward_events AS r SET comment = NULL, content = NULL, idempotency_id = NULL,
         target = CAST(coalesce(r.exchange_id, r.trajectory_id) AS text), source = named.source

@@ -9,10 +9,11 @@ from ledger.tables.capture import capture_hours, capture_processes
 from ledger.tables.erasure import erasures, exports, tombstones
 from ledger.tables.exchanges import exchanges
 from ledger.tables.judging import judge_runs
-from ledger.tables.learning import plans, route_baselines, step_samples, training_steps
+from ledger.tables.learning import plans, route_baselines, step_samples, training_steps, workers
 from ledger.tables.metadata import metadata
 from ledger.tables.removals import removals
 from ledger.tables.rewards import comparisons, reward_events
+from ledger.tables.siblings import sibling_runs
 from ledger.tables.tenancy import api_keys, metrics, policies, policy_versions, projects
 from ledger.tables.traffic import groups, trajectories, trajectory_names
 
@@ -35,9 +36,11 @@ __all__ = [
     "removals",
     "reward_events",
     "route_baselines",
+    "sibling_runs",
     "step_samples",
     "tombstones",
     "training_steps",
     "trajectories",
     "trajectory_names",
+    "workers",
 ]

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -30,17 +31,36 @@ judge_runs = Table(
     Column("model", Text, nullable=False, comment="The judge, as LiteLLM names it."),
     Column("state", Text, nullable=False, comment="running, finished, failed or refused."),
     Column("num_votes", Integer, nullable=False, comment="How often it was asked to score the group."),
-    Column("num_calls", Integer, comment="Calls made, re-judging included."),
-    Column("num_prompt_tokens", BigInteger, comment="As the provider counted."),
-    Column("num_completion_tokens", BigInteger, comment="As the provider counted."),
-    Column("cost", Double, comment="US dollars, by LiteLLM's price list; NULL = it knows no price."),
-    Column("scores", JSONB, comment="Votes by trajectory id, and which trajectories were unscored."),
+    Column(
+        "num_calls", Integer, comment="Calls made, re-judging included; while it runs, the most it may make."
+    ),
+    Column(
+        "num_prompt_tokens",
+        BigInteger,
+        comment="As the provider counted; while it runs, what it has reserved.",
+    ),
+    Column("num_completion_tokens", BigInteger, comment="Likewise."),
+    Column(
+        "cost", Double, comment="Likewise, in US dollars by LiteLLM's price list; NULL = it knows no price."
+    ),
+    Column(
+        "scores",
+        JSONB,
+        comment="Votes, mean and spread (0 to 1) by trajectory id, the seed, who was unscored, who was shown as a scale.",
+    ),
     Column("reason", Text, comment="Why it failed or was refused, in one sentence."),
+    Column(
+        "expires_at",
+        DateTime(timezone=True),
+        nullable=False,
+        comment="Until when it has its group for itself: a running one that is over belongs to a dead process.",
+    ),
     Column("finished_at", DateTime(timezone=True), comment="When it ended."),
     created_at(),
     one_of("state", JudgeRunState),
     CheckConstraint("num_votes >= 1", name="num_votes_positive"),
-    Index("ix_judge_runs_group_id", "group_id"),
+    Index("ix_judge_runs_group_id", "group_id", "created_at"),
+    Index("uq_judge_runs_running", "group_id", unique=True, postgresql_where=text("state = 'running'")),
     Index("ix_judge_runs_created_at", "created_at"),
     comment="Groups that a judge model was asked to score, and what that cost.",
 )

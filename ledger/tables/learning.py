@@ -144,3 +144,16 @@ plans = Table(
     created_at(),
     comment="Dry runs that the proxy asked a worker for. Rows are removed soon.",
 )
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("policy", Text, nullable=False, comment="Name of the policies that it trains, in every project."),
+    Column("base_model", Text, nullable=False, comment="The base model that it trains them on."),
+    Column("owner", Text, nullable=False, comment="The process: host, pid and a random part."),
+    Column("settings", JSONB, nullable=False, comment="What decides when a step begins, and what it trains."),
+    Column("started_at", DateTime(timezone=True), nullable=False, comment="When the newest one started."),
+    Column("seen_at", DateTime(timezone=True), nullable=False, comment="When one was last seen alive."),
+    PrimaryKeyConstraint("policy", "base_model"),
+    comment="What the trainer runs with, for whoever explains what it will do. No secrets.",
+)

@@ -63,4 +63,4 @@ def downgrade() -> None:
         for column in columns:
             _run(f"ALTER TABLE {table} DROP COLUMN {column}")
     _run("DROP INDEX ix_groups_step_id")
-    _run("DROP TABLE metrics, comparisons, route_baselines, plans, judge_runs")
+    _run("DROP TABLE metrics, comparisons, route_baselines, plans, workers, judge_runs, sibling_runs")

@@ -99,6 +99,7 @@ CREATE TABLE IF NOT EXISTS judge_runs (
     cost DOUBLE PRECISION, 
     scores JSONB, 
     reason TEXT, 
+    expires_at TIMESTAMP WITH TIME ZONE NOT NULL, 
     finished_at TIMESTAMP WITH TIME ZONE, 
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL, 
     CONSTRAINT pk_judge_runs PRIMARY KEY (id), 
@@ -109,7 +110,8 @@ CREATE TABLE IF NOT EXISTS judge_runs (
 );
 
 CREATE INDEX IF NOT EXISTS ix_judge_runs_created_at ON judge_runs (created_at);
-CREATE INDEX IF NOT EXISTS ix_judge_runs_group_id ON judge_runs (group_id);
+CREATE INDEX IF NOT EXISTS ix_judge_runs_group_id ON judge_runs (group_id, created_at);
+CREATE UNIQUE INDEX IF NOT EXISTS uq_judge_runs_running ON judge_runs (group_id) WHERE state = 'running';
 COMMENT ON TABLE judge_runs IS 'Groups that a judge model was asked to score, and what that cost.';
 COMMENT ON COLUMN judge_runs.id IS 'UUIDv7 of the run.';
 COMMENT ON COLUMN judge_runs.project_id IS 'The tenant.';
@@ -118,14 +120,78 @@ COMMENT ON COLUMN judge_runs.group_id IS 'The group that was judged.';
 COMMENT ON COLUMN judge_runs.model IS 'The judge, as LiteLLM names it.';
 COMMENT ON COLUMN judge_runs.state IS 'running, finished, failed or refused.';
 COMMENT ON COLUMN judge_runs.num_votes IS 'How often it was asked to score the group.';
-COMMENT ON COLUMN judge_runs.num_calls IS 'Calls made, re-judging included.';
-COMMENT ON COLUMN judge_runs.num_prompt_tokens IS 'As the provider counted.';
-COMMENT ON COLUMN judge_runs.num_completion_tokens IS 'As the provider counted.';
-COMMENT ON COLUMN judge_runs.cost IS 'US dollars, by LiteLLM''s price list; NULL = it knows no price.';
-COMMENT ON COLUMN judge_runs.scores IS 'Votes by trajectory id, and which trajectories were unscored.';
+COMMENT ON COLUMN judge_runs.num_calls IS 'Calls made, re-judging included; while it runs, the most it may make.';
+COMMENT ON COLUMN judge_runs.num_prompt_tokens IS 'As the provider counted; while it runs, what it has reserved.';
+COMMENT ON COLUMN judge_runs.num_completion_tokens IS 'Likewise.';
+COMMENT ON COLUMN judge_runs.cost IS 'Likewise, in US dollars by LiteLLM''s price list; NULL = it knows no price.';
+COMMENT ON COLUMN judge_runs.scores IS 'Votes, mean and spread (0 to 1) by trajectory id, the seed, who was unscored, who was shown as a scale.';
 COMMENT ON COLUMN judge_runs.reason IS 'Why it failed or was refused, in one sentence.';
+COMMENT ON COLUMN judge_runs.expires_at IS 'Until when it has its group for itself: a running one that is over belongs to a dead process.';
 COMMENT ON COLUMN judge_runs.finished_at IS 'When it ended.';
 COMMENT ON COLUMN judge_runs.created_at IS 'When the row was written (UTC).';
+
+CREATE TABLE IF NOT EXISTS workers (
+    policy TEXT NOT NULL, 
+    base_model TEXT NOT NULL, 
+    owner TEXT NOT NULL, 
+    settings JSONB NOT NULL, 
+    started_at TIMESTAMP WITH TIME ZONE NOT NULL, 
+    seen_at TIMESTAMP WITH TIME ZONE NOT NULL, 
+    CONSTRAINT pk_workers PRIMARY KEY (policy, base_model)
+);
+
+COMMENT ON TABLE workers IS 'What the trainer runs with, for whoever explains what it will do. No secrets.';
+COMMENT ON COLUMN workers.policy IS 'Name of the policies that it trains, in every project.';
+COMMENT ON COLUMN workers.base_model IS 'The base model that it trains them on.';
+COMMENT ON COLUMN workers.owner IS 'The process: host, pid and a random part.';
+COMMENT ON COLUMN workers.settings IS 'What decides when a step begins, and what it trains.';
+COMMENT ON COLUMN workers.started_at IS 'When the newest one started.';
+COMMENT ON COLUMN workers.seen_at IS 'When one was last seen alive.';
+CREATE TABLE IF NOT EXISTS sibling_runs (
+    id UUID NOT NULL, 
+    project_id UUID NOT NULL, 
+    policy_id UUID NOT NULL, 
+    trajectory_id UUID NOT NULL, 
+    exchange_id UUID NOT NULL, 
+    group_id UUID NOT NULL, 
+    sibling_ids UUID[] NOT NULL, 
+    state TEXT NOT NULL, 
+    num_attempts INTEGER DEFAULT 0 NOT NULL, 
+    num_tokens BIGINT DEFAULT 0 NOT NULL, 
+    reason TEXT, 
+    lease_owner TEXT, 
+    lease_expires_at TIMESTAMP WITH TIME ZONE, 
+    next_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL, 
+    finished_at TIMESTAMP WITH TIME ZONE, 
+    created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL, 
+    CONSTRAINT pk_sibling_runs PRIMARY KEY (id), 
+    CONSTRAINT ck_sibling_runs_state_known CHECK (state IN ('sampling', 'scoring', 'finished', 'dropped')), 
+    CONSTRAINT ck_sibling_runs_reason_known CHECK (reason IN ('prompt_mismatch', 'group_closed', 'erased', 'untrainable', 'sampling_failed', 'scorer_failed')), 
+    CONSTRAINT ck_sibling_runs_dropped_has_reason CHECK ((state = 'dropped') = (reason IS NOT NULL)), 
+    CONSTRAINT fk_sibling_runs_project_id_projects FOREIGN KEY(project_id) REFERENCES projects (id), 
+    CONSTRAINT fk_sibling_runs_policy_id_policies FOREIGN KEY(policy_id) REFERENCES policies (id)
+);
+
+CREATE INDEX IF NOT EXISTS ix_sibling_runs_created_at ON sibling_runs (created_at);
+CREATE INDEX IF NOT EXISTS ix_sibling_runs_waiting ON sibling_runs (next_at) WHERE finished_at IS NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS uq_sibling_runs_trajectory_id ON sibling_runs (trajectory_id);
+COMMENT ON TABLE sibling_runs IS 'Trajectories that the worker samples siblings for: at most once each.';
+COMMENT ON COLUMN sibling_runs.id IS 'UUIDv7 of the run; the siblings'' ids follow from it.';
+COMMENT ON COLUMN sibling_runs.project_id IS 'The tenant.';
+COMMENT ON COLUMN sibling_runs.policy_id IS 'The policy.';
+COMMENT ON COLUMN sibling_runs.trajectory_id IS 'The user''s trajectory.';
+COMMENT ON COLUMN sibling_runs.exchange_id IS 'Its one exchange.';
+COMMENT ON COLUMN sibling_runs.group_id IS 'Its group, which the siblings join.';
+COMMENT ON COLUMN sibling_runs.sibling_ids IS 'The siblings'' trajectories, sampled or not yet.';
+COMMENT ON COLUMN sibling_runs.state IS 'sampling, scoring, finished or dropped.';
+COMMENT ON COLUMN sibling_runs.num_attempts IS 'Failures in a row, in this state; a crash counts.';
+COMMENT ON COLUMN sibling_runs.num_tokens IS 'Tokens of prompts and answers; of what was lost, the most it can have been.';
+COMMENT ON COLUMN sibling_runs.reason IS 'Why it was dropped.';
+COMMENT ON COLUMN sibling_runs.lease_owner IS 'The worker that holds it.';
+COMMENT ON COLUMN sibling_runs.lease_expires_at IS 'When another may take it over.';
+COMMENT ON COLUMN sibling_runs.next_at IS 'Not to be taken before.';
+COMMENT ON COLUMN sibling_runs.finished_at IS 'When it ended.';
+COMMENT ON COLUMN sibling_runs.created_at IS 'When the row was written (UTC).';
 
 ALTER TABLE policies ADD COLUMN IF NOT EXISTS combination TEXT DEFAULT 'mean' NOT NULL;
 ALTER TABLE reward_events ADD COLUMN IF NOT EXISTS is_final BOOLEAN DEFAULT true NOT NULL;

@@ -121,7 +121,10 @@ LEFT JOIN LATERAL (
         count(*) FILTER (WHERE t.is_shadow) AS num_shadow
     FROM public.trajectories AS t
     LEFT JOIN LATERAL (
-        SELECT r.reward, r.is_final FROM v1.trajectory_rewards AS r WHERE r.trajectory_id = t.id
+        -- aggregates of one row at most: without them all events would be aggregated, and then joined
+        SELECT max(r.reward) AS reward, bool_or(r.is_final) AS is_final
+        FROM v1.trajectory_rewards AS r
+        WHERE r.trajectory_id = t.id
     ) AS scored ON true
     WHERE t.group_id = g.id
 ) AS members ON true;

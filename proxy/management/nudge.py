@@ -17,7 +17,7 @@ class Nudge:
         self._redis_url = redis_url
         self._metrics = metrics
         self._celery: Any = None
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[bool]] = set()
 
     def send(self) -> None:
         """Returns at once; one nudge on its way is enough."""
@@ -26,13 +26,19 @@ class Nudge:
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    async def _send(self) -> None:
+    async def sent(self) -> bool:
+        """Whether the broker took it, for whoever asked for it."""
+        return bool(self._redis_url) and await self._send()
+
+    async def _send(self) -> bool:
         try:
             await asyncio.to_thread(self._publish)
-            self._metrics.nudges.labels("sent").inc()
         except Exception as error:  # noqa: BLE001 - whatever the broker's client raises, the reward is durable
             self._metrics.nudges.labels("failed").inc()
             log.warning("nudge_failed", error=type(error).__name__)
+            return False
+        self._metrics.nudges.labels("sent").inc()
+        return True
 
     def _publish(self) -> None:
         if self._celery is None:

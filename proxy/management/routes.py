@@ -15,10 +15,11 @@ from starlette.exceptions import HTTPException
 from ledger import reading
 from ledger.erasure.subject import Subject
 from ledger.errors import RewardRefusedError
+from ledger.explanation.facts import read_explanation
 from ledger.identifiers import parse_id
 from ledger.vocabulary import ErasureSubject, Scope
 from proxy.access.caller import Caller
-from proxy.body import read_headers
+from proxy.body import read_body, read_headers
 from proxy.errors import (
     AuthenticationError,
     MethodRefusedError,
@@ -32,6 +33,7 @@ from proxy.management.comparison_routes import add_comparisons
 from proxy.management.erasing import erased
 from proxy.management.models import list_models, read_model
 from proxy.management.nudge import Nudge
+from proxy.management.planning import nudged, planned, wants_plan
 from proxy.management.readiness import what_is_missing
 from proxy.management.reward_routes import RewardRoutes, refused_reward
 from proxy.management.reward_writer import RewardWriter
@@ -48,6 +50,7 @@ def create_management(parts: Parts, engine: AsyncEngine, writer: RewardWriter, n
     RewardRoutes(parts, writer, nudge).add_to(app)
     add_comparisons(app, parts, engine, nudge)
     _add_reading(app, engine)
+    _add_learning(app, parts, engine, nudge)
     _add_erasing(app, parts, engine)
     _add_operating(app, parts, engine)
     return app
@@ -73,14 +76,21 @@ def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
             raise UnprocessableError("'after' must be the last id of the page before.", param="after")
         return _list(await read(caller, reading.list_trajectories, limit, after))
 
-    @app.get("/v1/trajectories/{trajectory_id:path}")
-    async def trajectory(caller: Administering, trajectory_id: str) -> Response:
-        row = await read(caller, reading.read_trajectory, trajectory_id)
-        if row is None:
+    async def read_one(caller: Caller, question: Callable[..., Any], trajectory_id: str) -> Response:
+        found = await read(caller, question, trajectory_id)
+        if found is None:
             raise NotFoundError(
                 f"There is no trajectory '{trajectory_id}' (yet): its row appears within a second of the reply."
             )
-        return _json(row)
+        return _json(found)
+
+    @app.get("/v1/trajectories/{trajectory_id:path}/explain")
+    async def explain(caller: Administering, trajectory_id: str) -> Response:
+        return await read_one(caller, read_explanation, trajectory_id)
+
+    @app.get("/v1/trajectories/{trajectory_id:path}")
+    async def trajectory(caller: Administering, trajectory_id: str) -> Response:
+        return await read_one(caller, reading.read_trajectory, trajectory_id)
 
     @app.get("/v1/steps")
     async def steps(caller: Administering, limit: Limit = 20) -> Response:
@@ -89,6 +99,15 @@ def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
     @app.get("/v1/versions")
     async def versions(caller: Administering) -> Response:
         return _list(await read(caller, reading.list_versions))
+
+
+def _add_learning(app: FastAPI, parts: Parts, engine: AsyncEngine, nudge: Nudge) -> None:
+    @app.post("/v1/train")
+    async def train(caller: Administering, request: Request) -> Response:
+        headers = read_headers(request.scope["headers"], parts.settings)
+        if wants_plan(await read_body(request.receive, headers, parts.settings)):
+            return _json(await planned(engine, caller.project, parts.settings.plan_seconds))
+        return _json(await nudged(nudge), 202)
 
 
 def _add_erasing(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:
@@ -108,9 +127,9 @@ def _list(rows: list[dict[str, Any]]) -> Response:
     return _json({"object": "list", "data": rows})
 
 
-def _json(body: dict[str, Any]) -> Response:
+def _json(body: dict[str, Any], status: int = 200) -> Response:
     """Escaped to ASCII: text of callers may hold lone surrogates, which UTF-8 cannot."""
-    return Response(json.dumps(body), media_type="application/json")
+    return Response(json.dumps(body), status, media_type="application/json")
 
 
 def _add_operating(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:

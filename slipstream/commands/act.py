@@ -1,4 +1,4 @@
-"""Commands that change something in a running system: a reward, a tick."""
+"""A command that changes something in a running system: a reward."""
 
 import json
 import os
@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
 from slipstream.commands.reward_from_sql import reward_from_sql
 from slipstream.errors import NotRunningError, SlipstreamError, UsageError
 from slipstream.http import call
@@ -81,17 +80,3 @@ def _post_one(target: str, body: dict[str, Any]) -> dict[str, Any]:
         message = answer.get("error", {}).get("message") if isinstance(answer, dict) else answer
         raise SlipstreamError(f"The reward was refused ({status}): {message}")
     return answer
-
-
-def train() -> None:
-    """Ask the worker to look for something to train, now."""
-    from celery import Celery
-
-    broker = find_running().require("REDIS_URL")
-    try:
-        with Celery(broker=broker, set_as_current=False) as app:
-            app.conf.broker_transport_options = {"socket_connect_timeout": 5, "socket_timeout": 5}
-            app.send_task(TICK_TASK, queue=TRAINING_QUEUE, retry=False)
-    except Exception as error:  # kombu raises what its transport raises
-        raise NotRunningError(f"The broker does not take the tick: {error}. Check REDIS_URL.") from error
-    typer.echo("A tick was sent. `slipstream status` shows what it found.")

@@ -1,11 +1,11 @@
-"""Commands that only look: status, versions, psql, config."""
+"""Commands that only look: versions, psql, config."""
 
 import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -17,19 +17,6 @@ from slipstream.errors import UsageError
 from slipstream.running import find_running
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-STATUS = {
-    "exchanges": "SELECT count(*) FROM exchanges",
-    "trainable exchanges": "SELECT count(*) FROM exchanges WHERE is_trainable",
-    "trajectories": "SELECT count(*) FROM trajectories",
-    "reward events": "SELECT count(*) FROM reward_events",
-    "groups waiting": "SELECT count(*) FROM groups WHERE state = 'open'",
-    "groups trained": "SELECT count(*) FROM groups WHERE state = 'trained'",
-    "groups skipped": "SELECT count(*) FROM groups WHERE state = 'skipped'",
-    "steps published": "SELECT count(*) FROM training_steps WHERE state = 'published'",
-    "steps running": "SELECT count(*) FROM training_steps WHERE finished_at IS NULL",
-    "steps failed": "SELECT count(*) FROM training_steps WHERE state = 'failed'",
-}
 
 VERSIONS = """
     SELECT project, model, is_live, state, parent_version, published_at, adapter_path
@@ -57,24 +44,6 @@ def ledger_connection() -> Iterator[Connection]:
     """A connection to the ledger whose schema was checked."""
     with ledger_engine() as engine, engine.connect() as connection:
         yield connection
-
-
-def status(as_json: JsonOption = False) -> None:
-    """What was captured, scored and learned, and which version of each policy (PROJECT@NAME) is live."""
-    from ledger.policies import read_policies
-
-    with ledger_connection() as connection:
-        figures: dict[str, Any] = {
-            name: connection.execute(text(query)).scalar_one() for name, query in STATUS.items()
-        }
-        live = read_policies(connection)
-    policies = {p.line: {"live_version": p.live_version, "base_model": p.base_model} for p in live}
-    if as_json:
-        typer.echo(json.dumps({"policies": policies, **{k.replace(" ", "_"): v for k, v in figures.items()}}))
-        return
-    for name, policy in policies.items():
-        typer.echo(f"policy {name}: version {policy['live_version']} is live, on {policy['base_model']}")
-    show_table(["", ""], [[name, str(value)] for name, value in figures.items()])
 
 
 def versions(as_json: JsonOption = False) -> None:

@@ -23,13 +23,14 @@ def proxy() -> None:
 def worker() -> None:
     """Train on scored groups and publish versions (one process)."""
     from trainer.errors import TrainerError
+    from trainer.judge.settings import JudgeSettings
     from trainer.settings import TrainerSettings
 
-    settings = TrainerSettings.from_environment()
+    settings, judge_settings = TrainerSettings.from_environment(), JudgeSettings.from_environment()
     from trainer.worker import run_worker
 
     try:
-        run_worker(settings)
+        run_worker(settings, judge_settings)
     except TrainerError as error:
         raise SlipstreamError(str(error)) from error
 

@@ -19,9 +19,12 @@ LISTS = {
     "What a key may do": [vocabulary.Scope],
     "Where a baseline came from": [vocabulary.BaselineKind],
     "Why something was not trained": [vocabulary.Reason],
+    "What became of it": [vocabulary.Verdict, vocabulary.WaitsFor],
+    "What an open group waits for": [vocabulary.GroupWaitsFor],
     "How judgements make one reward": [vocabulary.Combination, vocabulary.Direction],
     "Why a reward event is not part of the reward": [vocabulary.NotCounted],
     "State of a judge run": [vocabulary.JudgeRunState],
+    "State of a sibling run": [vocabulary.SiblingRunState, vocabulary.SiblingReason],
 }
 
 

@@ -113,7 +113,7 @@ VIEWS = text("""
 """)
 
 
-@pytest.mark.parametrize("revision", ["0007", "0009"])
+@pytest.mark.parametrize("revision", ["0007", "0009", "0010"])
 def test_the_views_of_an_older_schema_come_back_as_they_were(empty_database_url: str, revision: str) -> None:
     migrate(empty_database_url, revision)
     before = read(empty_database_url, VIEWS)

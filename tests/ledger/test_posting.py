@@ -71,11 +71,13 @@ _POSTINGS = st.lists(
 
 def said(connection: Connection, answers: list[Answer]) -> list[Any]:
     """Events by their place in the order of ids: two runs give different ids."""
-    places = {id_: n for n, (id_,) in enumerate(rows(connection, "SELECT id FROM reward_events ORDER BY id"))}
+    places: dict[object, int] = {
+        id_: n for n, (id_,) in enumerate(rows(connection, "SELECT id FROM reward_events ORDER BY id"))
+    }
     return [
         (type(answer), str(answer))
         if isinstance(answer, LedgerError)
-        else [(places[one.event_id], one.status, one.trajectory_id, one.exchange_id) for one in answer]
+        else [(places.get(one.event_id), one.status, one.trajectory_id, one.exchange_id) for one in answer]
         for answer in answers
     ]
 
@@ -143,6 +145,8 @@ def test_a_posting_is_written_whole_or_not_at_all(engine: Engine, world: World) 
 
 def test_sets_in_opposite_orders_do_not_wait_for_each_other_in_a_circle(engine: Engine, world: World) -> None:
     """A deadlock would be an error of one of them."""
+    with engine.begin() as connection:
+        record_calls(connection, [a_call(external_id=f"x{n}") for n in range(7)])
     chance = random.Random(3)
     posts = [Posting("default", [RewardPost(f"x{n % 7}", value=1.0, source=f"s{n}")]) for n in range(30)]
     posts += [Posting("default", [RewardPost("mine", value=1.0, idempotency_id=f"{n}")]) for n in range(10)]

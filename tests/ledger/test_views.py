@@ -20,6 +20,7 @@ VIEWS = {
     "steps",
     "trajectories",
     "trajectory_rewards",
+    "verdicts",
     "versions",
 }
 OURS = """

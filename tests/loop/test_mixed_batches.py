@@ -48,3 +48,16 @@ def test_the_base_model_is_itself_beside_adapters(stack: Stack, tmp_path: Any) -
     assert num_running > 0, "nothing ran beside the base model"
     assert min(abs(logprob - alone[0]) for logprob in adapted) > 0.05, "the adapters change nothing"
     assert beside == pytest.approx(alone, abs=1e-3)
+
+
+def test_seeds_outlive_prompts_that_are_computed_in_parts(stack: Stack) -> None:
+    """I8: six prompts of 900 tokens are more than one batch of 2,048. vLLM 0.32's engine died of it on a CPU."""
+
+    def ask(index: int) -> Any:
+        prompt = f"{index} " + "word " * 900
+        body = {"model": str(stack.model), "prompt": prompt, "max_tokens": 2, "temperature": 1, "seed": index}
+        return ask_vllm(stack, "/v1/completions", body)
+
+    with ThreadPoolExecutor(6) as pool:
+        replies = list(pool.map(ask, range(6)))
+    assert [reply["usage"]["prompt_tokens"] > 900 for reply in replies] == [True] * 6

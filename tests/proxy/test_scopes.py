@@ -18,6 +18,7 @@ SCOPES = {
     ("POST", "/v1/trajectories/x/reward"): {Scope.REWARD},
     ("GET", "/v1/trajectories"): set(),
     ("GET", "/v1/trajectories/x"): set(),
+    ("GET", "/v1/trajectories/x/explain"): set(),
     ("GET", "/v1/steps"): set(),
     ("GET", "/v1/versions"): set(),
     ("GET", "/metrics"): set(),

@@ -1,6 +1,7 @@
 """`python -m tests.sdk.install`: the SDKs that are not in the environment, once, into build/sdk.
 
-Exactly what is pinned by hash here arrives: openai 1.x for Python, and openai for Node with the Node that PyPI has.
+Exactly what is pinned by hash here arrives: openai 1.x for Python, LangGraph, and openai for Node with the Node that
+PyPI has.
 """
 
 import shutil
@@ -11,8 +12,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TARGET = HERE.parents[1] / "build" / "sdk"
-OPENAI_1, NODE_HOME = TARGET / "openai-1", TARGET / "node"
-PINNED = (HERE / "openai-1.txt", HERE / "node" / "package.json", HERE / "node" / "package-lock.json")
+OPENAI_1, LANGGRAPH, NODE_HOME = TARGET / "openai-1", TARGET / "langgraph", TARGET / "node"
+PYTHON = {OPENAI_1: HERE / "openai-1.txt", LANGGRAPH: HERE / "langgraph.txt"}
+NODE = (HERE / "node" / "package.json", HERE / "node" / "package-lock.json")
+PINNED = (*PYTHON.values(), *NODE)
 READY = TARGET / ".ready"
 
 
@@ -34,8 +37,9 @@ def install() -> None:
     shutil.rmtree(TARGET, ignore_errors=True)
     NODE_HOME.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    _run([*pip, "--require-hashes", "--target", str(OPENAI_1), "-r", str(PINNED[0])])
-    for pinned in PINNED[1:]:
+    for target, pinned in PYTHON.items():
+        _run([*pip, "--require-hashes", "--target", str(target), "-r", str(pinned)])
+    for pinned in NODE:
         shutil.copy(pinned, NODE_HOME)
     npm = node().parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     _run([str(node()), str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])

@@ -7,17 +7,18 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from openai import AsyncOpenAI
 
-from examples.demo import __main__ as demo
 from examples.demo.display import Display
-from examples.demo.lesson import Lesson, batch_of
+from examples.demo.lesson import batch_of
+from examples.demo.stack import forget_last_run
+from examples.demo.versions import Versions
 from slipstream.errors import UsageError
 from slipstream.local.home import Home
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setattr(demo, "HOME", tmp_path / "demo")
+def home(tmp_path: Path) -> Home:
     home = Home.at(tmp_path / "demo")
     home.create()
     (home / "postgres").mkdir()
@@ -26,14 +27,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 def test_a_demo_whose_stack_still_runs_is_not_deleted(home: Home) -> None:
     with home.locked(), pytest.raises(UsageError, match="slipstream down"):
-        demo._forget_last_run()
+        forget_last_run(home.root)
     assert (home / "postgres").exists()
 
 
 def test_a_new_demo_forgets_the_last_one_but_for_the_model(home: Home) -> None:
     (home / "result.json").touch()
-    demo._forget_last_run()
+    forget_last_run(home.root)
     assert {path.name for path in home.root.iterdir()} <= {"models", "lock"}
+
+
+def test_what_a_run_names_is_kept_too(home: Home) -> None:
+    (home / "results").mkdir()
+    forget_last_run(home.root, frozenset({"results"}))
+    assert (home / "results").exists()
+    assert not (home / "postgres").exists()
 
 
 def test_practice_begins_anew_when_the_prompts_are_used_up() -> None:
@@ -71,8 +79,9 @@ async def test_an_exam_waits_until_the_proxy_follows_the_ledger(
 ) -> None:
     """The step is `published` a moment before the proxy has switched: the exam would meet the version before."""
     url, asked = lagging_proxy
-    lesson = Lesson(url, 0, 1, Display(num_steps=1))
-    lesson._version = 1
-    await lesson._wait_until_served()
-    await lesson._client.close()
+    client = AsyncOpenAI(base_url=url, api_key="any")
+    versions = Versions(client, "orders", Display(num_steps=1), Path("worker.log"))
+    versions.live = 1
+    await versions.wait_until_served()
+    await client.close()
     assert len(asked) == 3

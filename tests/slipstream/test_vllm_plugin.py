@@ -1,10 +1,15 @@
 """The plugin against vLLM's own CPU kernels where those are right, and against plain arithmetic where they are not."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
 import torch
 from vllm.lora.ops.torch_ops import lora_ops
 from vllm.lora.request import LoRARequest
 
-from slipstream.vllm_plugin import bgmv_expand, bgmv_expand_slice, bgmv_shrink, tell_adapters_apart
+from slipstream.vllm_plugin import bgmv_expand, bgmv_expand_slice, bgmv_shrink, sparing, tell_adapters_apart
 
 ROWS, RANK, WIDTH, SLOTS = 6, 8, 12, 3
 
@@ -49,3 +54,30 @@ def test_a_name_loaded_again_is_another_adapter() -> None:
     assert {request.lora_int_id for request in {old, new}} == {5, 51}
     assert old == LoRARequest("default@1", 5, "/a/default@1") != new
     assert len({old, LoRARequest("default@1", 5, "/a/default@1")}) == 1
+
+
+def _sample_as_vllm_does(runner: Any) -> dict[int, float]:
+    """A draw for each generator; those of half-computed prompts are wound back, which a CPU's cannot be."""
+    drawn = {row: float(torch.rand(1, generator=g)) for row, g in runner.input_batch.generators.items()}
+    for row in np.nonzero(runner.discard_request_mask.np[: runner.input_batch.num_reqs])[0]:
+        generator = runner.input_batch.generators.get(int(row))
+        if generator is not None:
+            generator.set_offset(generator.get_offset() - 4)
+    return drawn
+
+
+def test_a_seed_survives_a_prompt_that_is_computed_in_parts() -> None:
+    """I8: vLLM 0.32's engine died of it on a CPU. The seeded draw is the one of a prompt computed at once."""
+    generators = {row: torch.Generator().manual_seed(7) for row in (0, 2)}
+    runner = SimpleNamespace(
+        input_batch=SimpleNamespace(generators=generators, num_reqs=3),
+        discard_request_mask=SimpleNamespace(np=np.array([True, False, False, True])),
+    )
+    with pytest.raises(RuntimeError, match="offset"):
+        _sample_as_vllm_does(runner)
+    generators[0].manual_seed(7)
+    generators[2].manual_seed(7)
+    whole = float(torch.rand(1, generator=torch.Generator().manual_seed(7)))
+    assert sparing(_sample_as_vllm_does)(runner) == {2: whole}
+    runner.discard_request_mask.np[0] = False
+    assert sparing(_sample_as_vllm_does)(runner)[0] == whole

@@ -9,20 +9,24 @@ from ledger.policies import ensure_policy
 from ledger.recording import record_calls
 from ledger.retention import set_retention
 from tests.ledger.retained import then
-from trainer.celery_app import PARTITIONS, RETENTION, create_celery
+from trainer.celery_app import JUDGE, PARTITIONS, RETENTION, create_celery
+from trainer.judge.thread import JudgeThread
 from trainer.ticker import Ticker
 from trainer.worker import register_tasks
 
 
-def test_beat_asks_for_partitions_and_retention_and_the_worker_carries_them_out(
+def test_beat_asks_for_partitions_retention_and_judging_and_the_worker_carries_them_out(
     engine, settings_of, monkeypatch
 ) -> None:
     """I10: a month that nobody keeps goes, logged and counted; where its table is in use, the next run takes it."""
     monkeypatch.setattr("ledger.removal.LOCK_TIMEOUT", "20ms")
     app = create_celery(settings_of())
-    register_tasks(app, Ticker(settings_of(), lambda: None), engine)
+    judge = JudgeThread(None, 60)
+    register_tasks(app, Ticker(settings_of(), lambda: None), engine, judge)
     asked = {entry["task"] for entry in app.conf.beat_schedule.values()}
-    assert {PARTITIONS, RETENTION} < asked
+    assert {PARTITIONS, RETENTION, JUDGE} < asked
+    app.tasks[JUDGE].run()
+    assert judge._woken.is_set()
     with engine.begin() as connection:
         ensure_policy(connection, name="default", base_model="b")
         set_retention(connection, "default", None, 30)

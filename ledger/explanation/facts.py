@@ -1,0 +1,136 @@
+"""All that is known about why one trajectory was, or was not, trained: read in one transaction, changed by nobody.
+
+Invariant: the rules stand in the views and in ledger.groups; here they are only read. Ids of another project are unknown.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from ledger.explanation.story import story_of
+from ledger.explanation.words import REMEDY
+from ledger.reading import find_trajectory, plain
+from ledger.rewards import ExchangeReward, exchange_rewards
+from ledger.vocabulary import GroupState, StepState, Verdict
+from ledger.waiting import open_group, readiness_of
+from ledger.workers import Worker, worker_of
+
+MAX_MEMBERS = 100
+SAME = 1e-9  # rewards are sums in floating point
+_ENDED = (StepState.PUBLISHED, StepState.SKIPPED)
+_TRAJECTORY = text("""
+    SELECT v.id, v.project, v.policy, v.external_id, v.identified_by, v.choice_index, v.group_id, v.created_at, v.erased_at,
+        v.verdict, v.verdict_reason, v.is_trainable, v.untrainable_reason, v.reward, v.num_rewards, v.num_exchanges,
+        v.num_retries, v.route, v.is_shadow, v.is_final, v.is_reward_changed, v.reward_when_trained, t.policy_id, p.combination, p.reward_min, p.reward_max, p.live_version
+    FROM v1.trajectories AS v JOIN trajectories AS t ON t.id = v.id JOIN policies AS p ON p.id = t.policy_id
+    WHERE v.id = :id
+""")
+_EXCHANGES = text("""
+    SELECT v.id, v.version, v.model, v.answered_model, v.endpoint, v.status, v.finish_reason, v.temperature, v.turn_type,
+        v.num_retries, v.retry_of, v.num_prompt_tokens, v.num_completion_tokens, v.started_at, v.erased_at,
+        v.is_trainable, v.untrainable_reason, v.verdict, v.verdict_reason, v.is_explored, v.is_shadow
+    FROM v1.exchanges AS v WHERE v.trajectory_id = :id ORDER BY v.id
+""")
+_EVENTS = text("SELECT * FROM v1.rewards WHERE trajectory_id = :id ORDER BY id")
+_SAMPLES = text("""
+    SELECT x.exchange_id, x.step_id, s.version AS step_version, s.parent_version, s.state AS step_state,
+        s.reason AS step_reason, s.created_at AS step_created_at, s.finished_at AS step_finished_at, x.group_id,
+        x.reward, x.trajectory_reward, x.reward_event_ids, x.baseline, x.baseline_kind, x.num_baseline_samples,
+        x.advantage, x.staleness, x.num_completion_tokens, x.is_used, x.reason
+    FROM step_samples AS x JOIN training_steps AS s ON s.id = x.step_id
+    WHERE x.trajectory_id = :id ORDER BY x.step_id, x.exchange_id
+""")
+_GROUP = text("""
+    SELECT id, kind, key, sequence, size, state, reason, step_id, step_version, num_members, num_scored, reward_mean,
+        reward_min, reward_max, has_signal, last_member_at, created_at
+    FROM v1.groups WHERE id = :id
+""")
+_MEMBERS = text("""
+    SELECT v.id, v.reward, v.verdict, v.verdict_reason FROM v1.trajectories AS v
+    WHERE v.group_id = :group_id ORDER BY v.id LIMIT :limit
+""")
+
+
+def read_explanation(connection: Connection, project: str, text_id: str) -> dict[str, Any] | None:
+    """The explanation of the trajectory that this id names (its own, a reply's, or the caller's); None = unknown."""
+    trajectory_id = find_trajectory(connection, project, text_id)
+    row = trajectory_id and connection.execute(_TRAJECTORY, {"id": trajectory_id}).mappings().first()
+    if not row:
+        return None
+    found = dict(row)
+    policy_id = found.pop("policy_id")
+    worker = worker_of(connection, policy_id)
+    explained = {
+        "object": "explanation",
+        **found,
+        "exchanges": _exchanges(connection, found["id"]),
+        "events": [dict(event) for event in connection.execute(_EVENTS, {"id": found["id"]}).mappings()],
+        "group": _group(connection, found["group_id"], policy_id, worker),
+        "worker": worker and asdict(worker),
+    }
+    explained["remedies"] = _remedies(explained)
+    explained["story"] = story_of(explained)
+    return plain(explained)
+
+
+def _exchanges(connection: Connection, trajectory_id: UUID) -> list[dict[str, Any]]:
+    """Each with its reward as it is now, and the steps that looked at it, oldest first."""
+    rewards = exchange_rewards(connection, [trajectory_id])
+    samples: dict[UUID, list[dict[str, Any]]] = defaultdict(list)
+    for row in connection.execute(_SAMPLES, {"id": trajectory_id}).mappings():
+        now = _reward(rewards.get(row["exchange_id"]))["reward"]
+        is_changed = row["step_state"] in _ENDED and _differs(row["reward"], now)
+        samples[row["exchange_id"]].append({**row, "is_reward_changed": is_changed})
+    return [
+        {**row, **_reward(rewards.get(row["id"])), "samples": samples[row["id"]]}
+        for row in connection.execute(_EXCHANGES, {"id": trajectory_id}).mappings()
+    ]
+
+
+def _reward(reward: ExchangeReward | None) -> dict[str, Any]:
+    """`is_reward_own`: it was judged itself; else its trajectory was."""
+    if reward is None:
+        return {"reward": None, "is_reward_own": False}
+    return {"reward": reward.reward, "is_reward_own": reward.is_own}
+
+
+def _differs(before: float | None, now: float | None) -> bool:
+    if before is None or now is None:
+        return before is not now
+    return abs(before - now) > SAME
+
+
+def _group(
+    connection: Connection, group_id: UUID | None, policy_id: UUID, worker: Worker | None
+) -> dict[str, Any] | None:
+    """The group, its members (the first hundred), and where it is open what it waits for and until when."""
+    if group_id is None:
+        return None
+    row = connection.execute(_GROUP, {"id": group_id}).mappings().one()
+    members = connection.execute(_MEMBERS, {"group_id": group_id, "limit": MAX_MEMBERS}).mappings()
+    return {
+        **row,
+        "waiting": _waiting(connection, row, policy_id, worker),
+        "members": [dict(member) for member in members],
+    }
+
+
+def _waiting(
+    connection: Connection, group: Mapping[Any, Any], policy_id: UUID, worker: Worker | None
+) -> dict[str, Any] | None:
+    """None where it is not open, or nobody knows by which limits it waits."""
+    if group["state"] != GroupState.OPEN or worker is None:
+        return None
+    return asdict(open_group(connection, policy_id, group["id"], readiness_of(worker)))
+
+
+def _remedies(explained: dict[str, Any]) -> list[str]:
+    """What would make it train, by verdict: nothing where it was."""
+    words = [explained["verdict_reason"], *(turn["verdict_reason"] for turn in explained["exchanges"])]
+    if explained["verdict"] == Verdict.TRAINED:
+        return []
+    return [REMEDY[word] for word in dict.fromkeys(filter(None, words))]

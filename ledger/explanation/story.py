@@ -1,0 +1,197 @@
+"""An explanation in plain sentences. Pure: made of nothing but its data, so neither can say what the other does not.
+
+Invariant: no text of a caller's prompt, no comment and no key stands in it; ids and names do.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ledger.explanation.words import MEANING
+from ledger.vocabulary import BaselineKind, GroupKind, GroupState, GroupWaitsFor, IdentifiedBy, Verdict
+
+Facts = dict[str, Any]
+MAX_TURNS = 50
+
+_IDENTIFIED = {
+    IdentifiedBy.PATH: "by the id in the path of its calls",
+    IdentifiedBy.HEADER: "by the id in a header of its calls",
+    IdentifiedBy.METADATA: "by the id in the metadata of its calls",
+    IdentifiedBy.CONVERSATION: "by its conversation: its messages are ones that were answered before",
+    IdentifiedBy.NEW: "as a new one: nothing named it, and no conversation led to it",
+}
+_KINDS = {
+    GroupKind.EXPLICIT: "an explicit group, which the caller named",
+    GroupKind.CHOICES: "the group of the choices of one call",
+    GroupKind.PROMPT: "a prompt group: the same first prompt, tools and policy",
+    GroupKind.COMPARISON: "a comparison group: somebody compared its members",
+}
+_BASELINES = {
+    BaselineKind.EXPLICIT_GROUP: "its explicit group",
+    BaselineKind.CHOICES_GROUP: "the choices of its call",
+    BaselineKind.PROMPT_GROUP: "its prompt group",
+    BaselineKind.COMPARISON_GROUP: "its comparison group",
+    BaselineKind.STORED_GROUP: "an earlier group of the same task, as it was stored",
+    BaselineKind.RUNNING: "the running baseline of its route",
+}
+_WAITS_FOR = {
+    GroupWaitsFor.SCORES: "rewards of its members",
+    GroupWaitsFor.FINAL: "a final reward",
+    GroupWaitsFor.MEMBERS: "the members that were declared",
+    GroupWaitsFor.BASELINE: "rewards of its route to compare a single one with",
+    GroupWaitsFor.GRACE: "the end of its grace period",
+}
+_COUNTS = {
+    "early": "its target is not known yet",
+    "other_metric": "the policy does not declare its metric, or gives it no weight",
+    "superseded": "the same source judged again",
+    "retraction": "it takes back what the source said before",
+    "no_value": "it is a remark without a value",
+    "out_of_range": "it lies outside the range that the policy accepts",
+    "outranked": "it is a judge's, and somebody else judged",
+}
+
+
+def story_of(explained: Facts) -> list[str]:
+    """From the call to the version, one sentence a step; the last one is the verdict."""
+    return [
+        *_origin(explained),
+        *_turns(explained),
+        *_judgements(explained),
+        *_group(explained),
+        *_steps(explained),
+        *_verdict(explained),
+    ]
+
+
+def _origin(facts: Facts) -> Iterator[str]:
+    name = f" (the caller's '{facts['external_id']}')" if facts["external_id"] else ""
+    how = _IDENTIFIED[IdentifiedBy(facts["identified_by"])]
+    yield f"Trajectory {facts['id']}{name} of policy {facts['policy']} was identified {how}."
+    if facts["choice_index"]:
+        yield f"It began as choice {facts['choice_index']} of a call."
+    if facts["is_shadow"]:
+        yield "The worker sampled it as a shadow sibling; no user saw it."
+    if facts["erased_at"]:
+        yield f"It was erased at {_moment(facts['erased_at'])}."
+
+
+def _turns(facts: Facts) -> Iterator[str]:
+    turns = facts["exchanges"]
+    yield f"It has {_number(len(turns), 'exchange')}."
+    for turn in turns[:MAX_TURNS]:
+        yield _turn(turn)
+    if len(turns) > MAX_TURNS:
+        yield f"The other {len(turns) - MAX_TURNS} stand in `exchanges`."
+
+
+def _turn(turn: Facts) -> str:
+    by = (
+        f"version {turn['version']}"
+        if turn["version"] is not None
+        else f"{turn['answered_model']} (external)"
+    )
+    parts = [f"Exchange {turn['id']} was answered by {by}, {turn['status']}"]
+    if turn["is_explored"]:
+        parts.append(f"explored: temperature 0 was asked for, {turn['temperature']:g} was sampled with")
+    elif turn["temperature"] is not None:
+        parts.append(f"temperature {turn['temperature']:g}")
+    if turn["num_retries"]:
+        of = f" of {turn['retry_of']}" if turn["retry_of"] else ""
+        parts.append(f"an SDK's retry{of}")
+    if not turn["is_trainable"]:
+        parts.append(f"not trainable, {turn['untrainable_reason']}: {MEANING[turn['untrainable_reason']]}")
+    return "; ".join(parts) + "."
+
+
+def _judgements(facts: Facts) -> Iterator[str]:
+    for event in facts["events"]:
+        about = f"exchange {event['exchange_id']}" if event["exchange_id"] else "the trajectory"
+        value = "no value" if event["value"] is None else f"{event['value']:g}"
+        counts = (
+            "It counts." if event["is_counted"]
+            else f"It does not count, {event['not_counted_reason']}: {_COUNTS[event['not_counted_reason']]}."
+        )  # fmt: skip
+        yield f"Source {event['source']} judged {about}: {event['metric']} = {value}. {counts}"
+    if facts["reward"] is None:
+        yield "It has no reward."
+    else:
+        rule = f"{facts['combination']} of {_number(facts['num_rewards'], 'judgement')}"
+        yield f"Its reward is {facts['reward']:g} ({rule}; the policy's range is {facts['reward_min']:g} to {facts['reward_max']:g})."
+
+
+def _group(facts: Facts) -> Iterator[str]:
+    group = facts["group"]
+    if group is None:
+        yield "It is in no group."
+        return
+    kind = _KINDS[GroupKind(group["kind"])]
+    size = f" of {group['size']} declared" if group["size"] else ""
+    yield (
+        f"It is in {kind} ({group['id']}), with {_number(group['num_members'], 'member')}{size}, "
+        f"{group['num_scored']} of them scored. The group is {group['state']}."
+    )
+    if group["waiting"]:
+        yield _waiting(group["waiting"])
+    elif group["state"] == GroupState.OPEN:
+        yield "No worker was ever started for this policy, so nothing says how long it waits."
+
+
+def _waiting(waiting: Facts) -> str:
+    if waiting["is_ready"]:
+        return "The group is ready: the next step may take it."
+    words = " and ".join(_WAITS_FOR[word] for word in waiting["waits_for"])
+    until = f", at {_moment(waiting['ready_at'])} at the latest" if waiting["ready_at"] else ""
+    return f"The group is not ready: it waits for {words}{until}."
+
+
+def _steps(facts: Facts) -> Iterator[str]:
+    for turn in facts["exchanges"][:MAX_TURNS]:
+        for sample in turn["samples"]:
+            yield _sample(sample)
+            if sample["is_reward_changed"]:
+                was, now = _or_none(sample["reward"]), _or_none(turn["reward"])
+                yield f"Its reward was changed after that step read it: {was} then, {now} now."
+
+
+def _sample(sample: Facts) -> str:
+    step = f"Step {sample['step_version']} (from version {sample['parent_version']}, {sample['step_state']})"
+    what = f"exchange {sample['exchange_id']}"
+    compared = ""
+    if sample["baseline"] is not None:
+        kind = _BASELINES[BaselineKind(sample["baseline_kind"])]
+        of = (
+            f" of {_number(sample['num_baseline_samples'], 'reward')}"
+            if sample["num_baseline_samples"]
+            else ""
+        )
+        compared = (
+            f" Its reward {_or_none(sample['reward'])} was compared with {sample['baseline']:g}, from {kind}{of}: "
+            f"advantage {_or_none(sample['advantage'])}."
+        )
+    staleness = "" if sample["staleness"] is None else f", staleness {sample['staleness']}"
+    if sample["is_used"]:
+        return f"{step} used {what} ({sample['num_completion_tokens']} tokens{staleness}).{compared}"
+    return f"{step} left out {what}, {sample['reason']}: {MEANING[sample['reason']]}.{compared}"
+
+
+def _verdict(facts: Facts) -> Iterator[str]:
+    if facts["verdict"] == Verdict.TRAINED:
+        yield "Verdict: trained. A published version learned from it."
+        return
+    word = facts["verdict_reason"]
+    said = "left out" if facts["verdict"] == Verdict.LEFT_OUT else "waiting"
+    yield f"Verdict: {said}, {word}: {MEANING[word]}."
+    for remedy in facts["remedies"]:
+        yield f"What would help: {remedy}."
+
+
+def _moment(moment: Any) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _or_none(value: float | None) -> str:
+    return "none" if value is None else f"{value:g}"

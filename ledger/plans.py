@@ -1,0 +1,60 @@
+"""A dry run as a row: whoever wants one asks, a worker answers, and the row goes (docs/decisions/0019).
+
+Invariant: a row is answered once, by whoever holds it locked; who dies meanwhile leaves it unanswered for the next.
+"""
+
+import json
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from ledger.errors import LedgerError
+from ledger.identifiers import new_id
+
+_ASK = text(
+    "INSERT INTO plans (id, project_id) SELECT :id, id FROM projects WHERE name = :project RETURNING id"
+)
+_TAKE = text("DELETE FROM plans WHERE id = :id AND answered_at IS NOT NULL RETURNING plan")
+_WITHDRAW = text("DELETE FROM plans WHERE id = :id")
+_WAITING = text("""
+    SELECT id, project_id FROM plans WHERE answered_at IS NULL ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
+""")
+_ANSWER = text("""
+    UPDATE plans SET answered_at = clock_timestamp(), plan = CAST(:plan AS jsonb) WHERE id = :id
+""")
+_FORGET = text("DELETE FROM plans WHERE created_at < now() - interval '1 hour'")
+
+
+def ask_plan(connection: Connection, project: str) -> UUID:
+    """A question for whichever worker looks next. Raises LedgerError for an unknown project."""
+    asked: UUID | None = connection.scalar(_ASK, {"id": new_id(), "project": project})
+    if asked is None:
+        raise LedgerError(f"there is no project {project!r}: `slipstream keys` lists them")
+    return asked
+
+
+def take_answer(connection: Connection, plan_id: UUID) -> dict[str, Any] | None:
+    """The answer, once, and the row is gone; None while there is none."""
+    answer: dict[str, Any] | None = connection.scalar(_TAKE, {"id": plan_id})
+    return answer
+
+
+def withdraw_plan(connection: Connection, plan_id: UUID) -> None:
+    """Nobody waits for it any more."""
+    connection.execute(_WITHDRAW, {"id": plan_id})
+
+
+def waiting_plan(connection: Connection) -> tuple[UUID, UUID] | None:
+    """The oldest question that nobody else answers now, and its project; it is locked until the transaction ends."""
+    row = connection.execute(_WAITING).one_or_none()
+    return None if row is None else (row.id, row.project_id)
+
+
+def answer_plan(connection: Connection, plan_id: UUID, plan: dict[str, Any]) -> None:
+    connection.execute(_ANSWER, {"id": plan_id, "plan": json.dumps(plan)})
+
+
+def forget_old_plans(connection: Connection) -> None:
+    """What somebody asked for and did not fetch."""
+    connection.execute(_FORGET)

@@ -1,0 +1,160 @@
+"""How much signal there is, by policy, in the last days: captured, scored, ready, used, and what is missing.
+
+Invariant: each question reads a range of ids, never a whole table, and the rules stand in the views and in ledger.groups.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from ledger.evidence import FORMULA, evidence_of
+from ledger.policies import Policy, read_policies
+from ledger.reading import plain
+from ledger.vocabulary import Reason
+from ledger.waiting import next_step
+
+MAX_SCORED = 20_000  # the newest ones tell the spread well enough
+_SINCE = text("SELECT v1.first_id_at(now() - CAST(:period AS interval))")
+_CAPTURED = text("""
+    SELECT policy_id, untrainable_reason AS reason, count(*) AS number
+    FROM exchanges WHERE id >= :since GROUP BY 1, 2
+""")
+_EVENTS = text("""
+    SELECT project, policy, metric, not_counted_reason AS reason, count(*) AS number
+    FROM v1.rewards WHERE id >= :since GROUP BY 1, 2, 3, 4
+""")
+_SCORED = text("""
+    WITH judged AS (
+        SELECT DISTINCT trajectory_id FROM v1.rewards WHERE id >= :since AND is_counted
+        ORDER BY trajectory_id DESC LIMIT :max_scored
+    )
+    SELECT v.project, v.policy, v.first_version AS version, array_agg(v.reward ORDER BY v.id) AS rewards
+    FROM judged CROSS JOIN LATERAL (
+        SELECT t.id, t.project, t.policy, t.first_version, t.reward FROM v1.trajectories AS t
+        WHERE t.id = judged.trajectory_id
+    ) AS v
+    WHERE v.first_version IS NOT NULL AND v.reward IS NOT NULL
+    GROUP BY 1, 2, 3
+""")
+_GROUPS = text("""
+    SELECT policy_id, state, reason, count(*) AS number FROM groups WHERE id >= :since GROUP BY 1, 2, 3
+""")
+_USED = text("""
+    SELECT s.policy_id, count(*) FILTER (WHERE x.is_used) AS num_exchanges,
+        count(DISTINCT x.trajectory_id) FILTER (WHERE x.is_used) AS num_trajectories,
+        coalesce(sum(x.num_completion_tokens) FILTER (WHERE x.is_used), 0) AS num_tokens
+    FROM training_steps AS s JOIN step_samples AS x ON x.step_id = s.id
+    WHERE s.id >= :since AND s.state = 'published' GROUP BY 1
+""")
+_STEPS = text("""
+    SELECT policy_id, state, count(*) AS number FROM training_steps WHERE id >= :since GROUP BY 1, 2
+""")
+
+
+def read_signal(connection: Connection, *, days: float, effect: float) -> dict[str, dict[str, Any]]:
+    """By line of each policy. `effect` is the improvement that the rewards should be able to show, in units of reward."""
+    since = connection.scalar(_SINCE, {"period": timedelta(days=days)})
+    period = {"since": since, "max_scored": MAX_SCORED}
+    policies = read_policies(connection)
+    found = {
+        policy.line: {"live_version": policy.live_version, "base_model": policy.base_model}
+        for policy in policies
+    }
+    for policy, part in _parts(connection, policies, period, effect):
+        found[policy.line] |= part
+    return {line: plain(signal) for line, signal in found.items()}
+
+
+def _parts(
+    connection: Connection, policies: list[Policy], period: Mapping[str, Any], effect: float
+) -> list[tuple[Policy, dict[str, Any]]]:
+    captured = _by(connection, _CAPTURED, period, "policy_id")
+    groups = _by(connection, _GROUPS, period, "policy_id")
+    steps = _by(connection, _STEPS, period, "policy_id")
+    used = _by(connection, _USED, period, "policy_id")
+    events = _by(connection, _EVENTS, period, "project", "policy")
+    scored = _by(connection, _SCORED, period, "project", "policy")
+    found = []
+    for policy in policies:
+        name = (policy.project, policy.name)
+        rewards = {row["version"]: row["rewards"] for row in scored[name]}
+        found.append(
+            (
+                policy,
+                _captured(captured[policy.id,])
+                | {"events": _events(events[name]), "num_scored": sum(map(len, rewards.values()))}
+                | {"groups": _groups(groups[policy.id,])}
+                | {"steps": {row["state"]: row["number"] for row in steps[policy.id,]}}
+                | {"used": _used(used[policy.id,])}
+                | {"next_step": next_step(connection, policy.id)}
+                | {"evidence": _evidence(rewards, effect)},
+            )
+        )
+    return found
+
+
+def _by(
+    connection: Connection, question: Any, period: Mapping[str, Any], *names: str
+) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+    """Its rows by these columns; none where there is none."""
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in connection.execute(question, period).mappings():
+        found[tuple(row[name] for name in names)].append(dict(row))
+    return found
+
+
+def _captured(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    numbers = {row["reason"]: row["number"] for row in rows}
+    num_captured, num_trainable = sum(numbers.values()), numbers.pop(None, 0)
+    greedy = numbers.get(Reason.GREEDY, 0)
+    return {
+        "num_captured": num_captured,
+        "num_trainable": num_trainable,
+        "untrainable": dict(sorted(numbers.items(), key=lambda item: (-item[1], item[0]))),
+        "greedy_share": greedy / num_captured if num_captured else 0.0,
+    }
+
+
+def _events(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """By metric, how many count, and how many do not, by reason."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        of = found.setdefault(row["metric"], {"num_counted": 0, "not_counted": {}})
+        if row["reason"] is None:
+            of["num_counted"] += row["number"]
+        else:
+            of["not_counted"][row["reason"]] = row["number"]
+    return dict(sorted(found.items()))
+
+
+def _groups(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """By state, and which share of those that a step looked at had no variance."""
+    states: dict[str, int] = defaultdict(int)
+    for row in rows:
+        states[row["state"]] += row["number"]
+    flat = sum(row["number"] for row in rows if row["reason"] == Reason.NO_VARIANCE)
+    looked_at = states["trained"] + states["skipped"]
+    return {
+        "by_state": {state: number for state, number in sorted(states.items()) if number},
+        "no_variance_share": flat / looked_at if looked_at else None,
+    }
+
+
+def _used(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    names = ("num_exchanges", "num_trajectories", "num_tokens")
+    return {name: int(rows[0][name]) if rows else 0 for name in names}
+
+
+def _evidence(rewards: Mapping[int, list[float]], effect: float) -> dict[str, Any]:
+    evidence = evidence_of(rewards, effect)
+    by_version = {str(version): len(values) for version, values in sorted(rewards.items())}
+    return asdict(evidence) | {
+        "versions": list(evidence.versions),
+        "num_rewards_by_version": by_version,
+        "could_show": evidence.could_show,
+        "formula": FORMULA,
+    }

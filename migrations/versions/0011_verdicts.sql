@@ -1,0 +1,169 @@
+-- What became of each exchange and trajectory, told from what steps, groups and judgements say (docs/decisions/0019).
+
+CREATE OR REPLACE VIEW v1.exchanges AS
+SELECT
+    e.id, e.trajectory_id, p.name AS project, policy.name AS policy, e.version,
+    policy.name || '@' || e.version AS model,
+    e.request_id, e.choice_index, e.endpoint, e.is_streamed, e.requested_model, e.answered_model, e.client_name,
+    e.status, e.http_status, e.error, e.is_delivered, e.retry_of, e.turn_type,
+    e.parent_exchange_id, e.num_shared_tokens, e.num_shared_messages,
+    e.messages, e.request, e.response, e.completion_text, e.prompt_ids, e.completion_ids,
+    e.logprobs AS sampling_logprobs,
+    e.finish_reason, e.stop_reason, e.temperature, e.top_p, e.top_k, e.max_tokens, e.seed,
+    e.num_prompt_tokens, e.num_completion_tokens, e.first_token_seconds, e.total_seconds,
+    e.started_at, e.is_trainable, e.untrainable_reason, e.created_at,
+    e.identified_by, e.key_id, e.request_sha256, e.num_retries, e.prompt_index,
+    e.version IS NULL AS is_external,
+    jsonb_array_length(jsonb_path_query_array(e.response, '$.tool_calls[*]'))
+        + jsonb_array_length(jsonb_path_query_array(e.response, '$.content[*] ? (@.type == "tool_use")'))
+        + jsonb_array_length(jsonb_path_query_array(e.response, '$.output[*] ? (@.type == "function_call")'))
+        AS num_tool_calls,
+    e.error ->> 'code' AS error_code,
+    e.num_messages,
+    e.request -> 'metadata' AS metadata,
+    t.end_user, t.group_id, t.external_id, k.name AS key_name, e.erased_at,
+    e.is_explored, e.is_shadow,
+    split_part(became.word, ' ', 1) AS verdict,
+    nullif(split_part(became.word, ' ', 2), '') AS verdict_reason
+FROM public.exchanges AS e
+LEFT JOIN public.projects AS p ON p.id = e.project_id
+LEFT JOIN public.policies AS policy ON policy.id = e.policy_id
+LEFT JOIN public.trajectories AS t ON t.id = e.trajectory_id
+LEFT JOIN public.api_keys AS k ON k.id = e.key_id
+LEFT JOIN public.groups AS g ON g.id = t.group_id
+LEFT JOIN LATERAL (
+    SELECT
+        CASE
+            WHEN bool_or(x.is_used AND s.state = 'published') THEN 'trained'
+            WHEN NOT e.is_trainable THEN 'left_out ' || e.untrainable_reason
+            WHEN g.state = 'claimed' OR bool_or(x.is_used AND s.state IN ('claimed', 'built', 'updated', 'saved')) THEN 'waiting claimed'
+            WHEN g.state IN ('trained', 'skipped') THEN 'left_out ' || coalesce(
+                (array_agg(x.reason ORDER BY x.step_id DESC))[1],
+                g.reason,
+                'group_already_trained'
+            )
+            ELSE 'waiting ' || CASE (
+                SELECT bool_or(r.is_final) FROM v1.rewards AS r
+                WHERE r.trajectory_id = e.trajectory_id AND r.is_counted AND (r.exchange_id IS NULL OR r.exchange_id = e.id)
+            ) WHEN true THEN 'group_open' WHEN false THEN 'partial' ELSE 'unscored' END
+        END AS word
+    FROM public.step_samples AS x
+    JOIN public.training_steps AS s ON s.id = x.step_id
+    WHERE x.exchange_id = e.id
+) AS became ON true;
+
+COMMENT ON COLUMN v1.exchanges.verdict IS 'What became of it: trained, waiting or left_out. It is computed when it is selected.';
+COMMENT ON COLUMN v1.exchanges.verdict_reason IS 'Why it was left out, or what it waits for; NULL = it was trained. The glossary explains each word.';
+
+CREATE OR REPLACE VIEW v1.trajectories AS
+SELECT
+    t.id, p.name AS project, policy.name AS policy, t.group_id, t.external_id, t.identified_by, t.choice_index,
+    t.metadata, t.end_user,
+    turns.num_exchanges, turns.num_trainable, turns.first_version, turns.last_version,
+    turns.num_prompt_tokens, turns.num_completion_tokens, turns.started_at, turns.last_exchange_at,
+    rewards.reward, rewards.num_rewards,
+    EXISTS (SELECT FROM public.step_samples AS s WHERE s.trajectory_id = t.id AND s.is_used) AS is_trained,
+    t.created_at,
+    turns.num_completed, turns.num_retries, turns.num_external, turns.total_seconds,
+    rewards.first_rewarded_at, rewards.last_rewarded_at,
+    (
+        SELECT coalesce(e.messages #>> '{-1,content}', e.messages ->> -1)
+        FROM public.exchanges AS e WHERE e.trajectory_id = t.id ORDER BY e.id LIMIT 1
+    ) AS asked,
+    (
+        SELECT e.completion_text FROM public.exchanges AS e WHERE e.trajectory_id = t.id ORDER BY e.id DESC LIMIT 1
+    ) AS answered,
+    t.erased_at,
+    t.route, t.is_shadow, rewards.is_final, used.reward AS reward_when_trained,
+    used.reward IS NOT NULL AND (rewards.reward IS NULL OR abs(rewards.reward - used.reward) > 1e-9) AS is_reward_changed,
+    turns.num_trainable > 0 AS is_trainable,
+    CASE WHEN turns.num_trainable = 0 THEN (
+        SELECT mode() WITHIN GROUP (ORDER BY e.untrainable_reason) FROM public.exchanges AS e WHERE e.trajectory_id = t.id
+    ) END AS untrainable_reason,
+    split_part(became.word, ' ', 1) AS verdict,
+    nullif(split_part(became.word, ' ', 2), '') AS verdict_reason
+FROM public.trajectories AS t
+LEFT JOIN public.projects AS p ON p.id = t.project_id
+LEFT JOIN public.policies AS policy ON policy.id = t.policy_id
+LEFT JOIN LATERAL (
+    SELECT
+        count(*) AS num_exchanges,
+        count(*) FILTER (WHERE e.is_trainable) AS num_trainable,
+        min(e.version) AS first_version,
+        max(e.version) AS last_version,
+        coalesce(sum(e.num_prompt_tokens), 0) AS num_prompt_tokens,
+        coalesce(sum(e.num_completion_tokens), 0) AS num_completion_tokens,
+        min(e.started_at) AS started_at,
+        max(e.started_at) AS last_exchange_at,
+        count(*) FILTER (WHERE e.status = 'completed') AS num_completed,
+        count(*) FILTER (WHERE e.num_retries > 0) AS num_retries,
+        count(*) FILTER (WHERE e.version IS NULL) AS num_external,
+        sum(e.total_seconds) AS total_seconds
+    FROM public.exchanges AS e
+    WHERE e.trajectory_id = t.id
+) AS turns ON true
+LEFT JOIN LATERAL (
+    -- one row at most: an aggregate of it is left out where nobody asks for it
+    SELECT
+        max(r.reward) AS reward,
+        coalesce(max(r.num_rewards), 0) AS num_rewards,
+        bool_or(r.is_final) AS is_final,
+        max(r.first_rewarded_at) AS first_rewarded_at,
+        max(r.last_rewarded_at) AS last_rewarded_at
+    FROM v1.trajectory_rewards AS r
+    WHERE r.trajectory_id = t.id
+) AS rewards ON true
+LEFT JOIN LATERAL (
+    SELECT (array_agg(coalesce(s.trajectory_reward, s.reward) ORDER BY s.step_id DESC))[1] AS reward
+    FROM public.step_samples AS s
+    WHERE s.trajectory_id = t.id AND s.is_used
+) AS used ON true
+LEFT JOIN public.groups AS g ON g.id = t.group_id
+LEFT JOIN LATERAL (
+    SELECT
+        CASE
+            WHEN bool_or(x.is_used AND s.state = 'published') THEN 'trained'
+            WHEN turns.num_trainable = 0 THEN 'left_out ' || coalesce((
+                SELECT mode() WITHIN GROUP (ORDER BY e.untrainable_reason) FROM public.exchanges AS e
+                WHERE e.trajectory_id = t.id
+            ), 'group_incomplete')
+            WHEN g.state = 'claimed' OR bool_or(x.is_used AND s.state IN ('claimed', 'built', 'updated', 'saved')) THEN 'waiting claimed'
+            WHEN g.state IN ('trained', 'skipped') THEN 'left_out ' || coalesce(
+                (
+                    SELECT mode() WITHIN GROUP (ORDER BY y.reason)
+                    FROM public.step_samples AS y JOIN public.exchanges AS e ON e.id = y.exchange_id AND e.is_trainable
+                    WHERE y.trajectory_id = t.id AND y.step_id = (array_agg(x.step_id ORDER BY x.step_id DESC))[1]
+                ),
+                g.reason,
+                'group_already_trained'
+            )
+            ELSE 'waiting ' || CASE (
+                SELECT bool_or(r.is_final) FROM v1.rewards AS r
+                WHERE r.trajectory_id = t.id AND r.is_counted
+            ) WHEN true THEN 'group_open' WHEN false THEN 'partial' ELSE 'unscored' END
+        END AS word
+    FROM public.step_samples AS x
+    JOIN public.training_steps AS s ON s.id = x.step_id
+    WHERE x.trajectory_id = t.id
+) AS became ON true;
+
+COMMENT ON COLUMN v1.trajectories.is_trainable IS 'Whether the trainer may use one of its exchanges.';
+COMMENT ON COLUMN v1.trajectories.untrainable_reason IS 'Why it may use none of them: the reason that most of them have.';
+COMMENT ON COLUMN v1.trajectories.verdict IS 'What became of it: trained, waiting or left_out. It is computed when it is selected.';
+COMMENT ON COLUMN v1.trajectories.verdict_reason IS 'Why it was left out, or what it waits for; NULL = it was trained. The glossary explains each word.';
+
+CREATE OR REPLACE VIEW v1.verdicts AS
+SELECT
+    e.project, e.policy, CAST(e.started_at AT TIME ZONE 'UTC' AS date) AS day, e.verdict, e.verdict_reason AS reason,
+    count(*) AS num_exchanges, coalesce(sum(e.num_completion_tokens), 0) AS num_completion_tokens
+FROM v1.exchanges AS e
+GROUP BY e.project, e.policy, CAST(e.started_at AT TIME ZONE 'UTC' AS date), e.verdict, e.verdict_reason;
+
+COMMENT ON VIEW v1.verdicts IS 'How many exchanges were trained, wait, or were left out, and why. It reads them all: ask v1.exchanges for a few days.';
+COMMENT ON COLUMN v1.verdicts.project IS 'Name of the tenant.';
+COMMENT ON COLUMN v1.verdicts.policy IS 'Name of the policy.';
+COMMENT ON COLUMN v1.verdicts.day IS 'Day of the request (UTC).';
+COMMENT ON COLUMN v1.verdicts.verdict IS 'What became of them: trained, waiting or left_out.';
+COMMENT ON COLUMN v1.verdicts.reason IS 'Why they were left out, or what they wait for; NULL = trained.';
+COMMENT ON COLUMN v1.verdicts.num_exchanges IS 'How many.';
+COMMENT ON COLUMN v1.verdicts.num_completion_tokens IS 'Their sampled tokens.';

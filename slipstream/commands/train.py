@@ -1,0 +1,144 @@
+"""`slipstream train`: a tick, now; or with --dry-run what the next step would do, computed here, without worker or model."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
+from slipstream.commands.look import JsonOption, ledger_engine, show_table
+from slipstream.errors import NotRunningError, UsageError
+from slipstream.running import adopt, find_running
+
+# A plan asks neither; and without a base model of its own, this process plans with what each worker told of itself.
+_NOT_ASKED = {
+    "REDIS_URL": "redis://nobody.invalid",
+    "SLIPSTREAM_UPSTREAM_URLS": "http://nobody.invalid",
+    "SLIPSTREAM_BASE_MODEL": "(none)",
+}
+_GROUP_COLUMNS = [
+    "group",
+    "kind",
+    "scored",
+    "used",
+    "tokens",
+    "reward",
+    "baseline",
+    "advantages",
+    "staleness",
+]
+
+
+def train(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Train nothing: list what the next step would do, and why.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the worker to look for something to train, now."""
+    if dry_run:
+        show_plan(plan(), as_json)
+        return
+    if as_json:
+        raise UsageError("--json goes with --dry-run.")
+    _tick()
+
+
+def plan() -> dict[str, Any]:
+    """Of all policies of all projects, with the running stack's settings."""
+    import os
+
+    running = find_running()
+    adopt(running)
+    known = {"DATABASE_URL": running.require("DATABASE_URL"), **_NOT_ASKED}
+    os.environ.update({name: value for name, value in known.items() if not os.environ.get(name)})
+    from trainer.plan import read_plan, reading
+    from trainer.settings import TrainerSettings
+
+    settings = TrainerSettings.from_environment()
+    with ledger_engine() as engine, reading(engine) as connection:
+        return read_plan(connection, settings)
+
+
+def show_plan(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    for policy in found["policies"]:
+        typer.echo(f"policy {policy['project']}/{policy['policy']}: {_when(policy)}")
+        if policy["groups"]:
+            show_table(_GROUP_COLUMNS, [_group(group) for group in policy["groups"]])
+        totals = policy["totals"]
+        typer.echo(
+            f"in all: {totals['num_used']} of {totals['num_exchanges']} exchanges, {totals['num_tokens_used']} tokens"
+        )
+        if totals["left_out"]:
+            rows = [[r, str(n["num_exchanges"]), str(n["num_tokens"])] for r, n in totals["left_out"].items()]
+            show_table(["left out", "exchanges", "tokens"], rows)
+        if policy["not_ready"]:
+            show_table(
+                ["not ready", "kind", "scored", "waits for", "ready at"],
+                [_open(g) for g in policy["not_ready"]],
+            )
+        typer.echo("")
+
+
+def _when(policy: dict[str, Any]) -> str:
+    live = f"version {policy['live_version']} is live"
+    if policy["worker"] is None:
+        return f"{live}; no worker was ever started for it, so nothing says what a step would take."
+    if policy["active_step"]:
+        step = policy["active_step"]
+        return f"{live}; step {step['version']} is {step['state']}, this is the one after it."
+    if policy["is_due"]:
+        return f"{live}; the next tick begins a step."
+    missing = f"{policy['num_groups_needed']} more groups must be ready"
+    due = f", or it is {policy['due_at']}" if policy["due_at"] else ""
+    return f"{live}; no step yet: {missing}{due}."
+
+
+def _group(group: dict[str, Any]) -> list[str]:
+    rows = group["exchanges"]
+    used = [row for row in rows if row["is_used"]]
+    kinds = sorted({str(row["baseline_kind"]) for row in used})
+    return [
+        group["group_id"],
+        group["kind"],
+        f"{group['num_scored']} of {group['num_members']}",
+        f"{len(used)} of {len(rows)}",
+        str(sum(row["num_completion_tokens"] for row in used)),
+        _range([row["reward"] for row in rows]),
+        ", ".join(kinds) or "none",
+        _range([row["advantage"] for row in used]),
+        _range([row["staleness"] for row in used]),
+    ]
+
+
+def _open(group: dict[str, Any]) -> list[str]:
+    return [
+        group["group_id"],
+        group["kind"],
+        f"{group['num_scored']} of {group['num_members']}",
+        ", ".join(group["waits_for"]),
+        group["ready_at"] or "when that has come",
+    ]
+
+
+def _range(values: list[float | None]) -> str:
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return ""
+    return f"{known[0]:.3g}" if known[0] == known[-1] else f"{known[0]:.3g} to {known[-1]:.3g}"
+
+
+def _tick() -> None:
+    from celery import Celery
+
+    broker = find_running().require("REDIS_URL")
+    try:
+        with Celery(broker=broker, set_as_current=False) as app:
+            app.conf.broker_transport_options = {"socket_connect_timeout": 5, "socket_timeout": 5}
+            app.send_task(TICK_TASK, queue=TRAINING_QUEUE, retry=False)
+    except Exception as error:  # kombu raises what its transport raises
+        raise NotRunningError(f"The broker does not take the tick: {error}. Check REDIS_URL.") from error
+    typer.echo("A tick was sent. `slipstream status` shows what it found.")

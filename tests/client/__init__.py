@@ -1,0 +1,1 @@
+"""The small client against the real proxy, with the real openai SDK."""

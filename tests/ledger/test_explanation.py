@@ -1,0 +1,116 @@
+"""GET …/explain, without HTTP: the whole story of a trajectory, in data and in words."""
+
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from ledger.explanation.facts import read_explanation
+from ledger.explanation.words import MEANING, REMEDY
+from ledger.recording import record_calls
+from ledger.records import CallRecord
+from ledger.rewards import RewardPost, post_reward
+from ledger.vocabulary import ExchangeStatus, Reason, Verdict, WaitsFor
+from tests.ledger.calls import a_call, a_choice, a_policy, an_attribution, n_call
+from tests.ledger.learned import fill
+
+
+def explained(connection: Connection, target: object, project: str = "default") -> dict[str, Any]:
+    found = read_explanation(connection, project, str(target))
+    assert found is not None
+    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+
+
+def test_every_word_has_a_meaning_and_a_remedy() -> None:
+    words = {*Reason, *WaitsFor}
+    assert MEANING.keys() == words
+    assert REMEDY.keys() == words
+
+
+def test_a_trained_trajectory_tells_its_step_its_baseline_and_its_advantage(connection: Connection) -> None:
+    _, call = fill(connection)
+    found = explained(connection, call.attribution.trajectory_id)
+    assert (found["verdict"], found["verdict_reason"], found["remedies"]) == ("trained", None, [])
+    [exchange] = found["exchanges"]
+    [sample] = exchange["samples"]
+    assert (sample["step_version"], sample["baseline"], sample["advantage"]) == (1, 0.375, -0.375)
+    assert not sample["is_reward_changed"]
+    story = "\n".join(found["story"])
+    assert "was identified as a new one" in story
+    assert "compared with 0.375, from the choices of its call: advantage -0.375" in story
+    assert found["story"][-1] == "Verdict: trained. A published version learned from it."
+
+
+def test_a_reward_that_changed_after_training_is_told(connection: Connection) -> None:
+    _, call = fill(connection)
+    post_reward(connection, "default", RewardPost(str(call.call_id), value=-1.0, choice=0))
+    found = explained(connection, call.attribution.trajectory_id)
+    assert found["exchanges"][0]["samples"][0]["is_reward_changed"]
+    assert found["is_reward_changed"]
+    assert "Its reward was changed after that step read it: 0 then, -1 now." in found["story"]
+    assert "Source user judged exchange" in "\n".join(found["story"])
+    assert [event["not_counted_reason"] for event in found["events"]] == ["superseded", None]
+
+
+def test_a_waiting_trajectory_tells_what_would_help(connection: Connection) -> None:
+    a_policy(connection)
+    call = a_call(external_id="mine")
+    record_calls(connection, [call])
+    found = explained(connection, "mine")
+    assert (found["verdict"], found["verdict_reason"]) == (Verdict.WAITING, WaitsFor.UNSCORED)
+    assert found["remedies"] == [REMEDY["unscored"]]
+    assert "the caller's 'mine'" in found["story"][0]
+    assert found["story"][-1].startswith("What would help: POST /v1/trajectories/{id}/reward")
+
+
+def test_an_id_of_another_project_is_unknown(connection: Connection) -> None:
+    a_policy(connection)
+    a_policy(connection, "acme")
+    call = a_call()
+    record_calls(connection, [call])
+    assert read_explanation(connection, "acme", str(call.call_id)) is None
+    assert read_explanation(connection, "default", "nobody") is None
+    assert read_explanation(connection, "nowhere", str(call.call_id)) is None
+
+
+UNTRAINABLE: dict[Reason, CallRecord] = {
+    Reason.MISSING_TOKEN_IDS: a_call(prompt_ids=None),
+    Reason.MISSING_LOGPROBS: a_call(choices=[a_choice(sampling_logprobs=None)]),
+    Reason.LOGPROBS_MISMATCH: a_call(choices=[a_choice(sampling_logprobs=[-1.0])]),
+    Reason.VERSION_MISMATCH: a_call(answered_model="default@2"),
+    Reason.GREEDY: a_call(temperature=0.0),
+    Reason.CANCELLED: a_call(status=ExchangeStatus.CANCELLED),
+    Reason.FAILED: a_call(status=ExchangeStatus.FAILED, choices=[]),
+    Reason.INTERRUPTED: a_call(status=ExchangeStatus.INTERRUPTED, choices=[]),
+    Reason.EMPTY_COMPLETION: a_call(choices=[a_choice(ids=[])]),
+    Reason.EXTERNAL_MODEL: a_call(version=None, expected_model=None, answered_model="gpt-4o"),
+    Reason.OPTED_OUT: a_call(attribution=an_attribution(turn_type="side")),
+}
+
+
+@pytest.mark.parametrize("reason", UNTRAINABLE, ids=str)
+def test_what_the_recorder_left_out_says_why_in_column_and_story(
+    connection: Connection, reason: Reason
+) -> None:
+    a_policy(connection)
+    call = UNTRAINABLE[reason]
+    record_calls(connection, [call])
+    query = "SELECT verdict, verdict_reason FROM v1.exchanges UNION ALL SELECT verdict, verdict_reason FROM v1.trajectories"
+    assert connection.execute(text(query)).all() == [("left_out", reason)] * 2
+    row = connection.execute(text("SELECT is_trainable, untrainable_reason FROM v1.trajectories")).one()
+    assert row == (False, reason)
+    found = explained(connection, call.attribution.trajectory_id)
+    assert found["story"][-2] == f"Verdict: left out, {reason}: {MEANING[reason]}."
+    assert found["story"][-1] == f"What would help: {REMEDY[reason]}."
+    post_reward(connection, "default", RewardPost(str(call.attribution.trajectory_id), value=1.0))
+    assert connection.execute(text(query)).all() == [("left_out", reason)] * 2
+
+
+def test_a_story_holds_no_word_of_the_conversation(connection: Connection) -> None:
+    a_policy(connection)
+    call = n_call(2, messages=[{"role": "user", "content": "SECRET"}])
+    record_calls(connection, [call])
+    post_reward(connection, "default", RewardPost(str(call.call_id), value=1.0, choice=0, comment="SECRET"))
+    found = explained(connection, call.attribution.trajectory_id)
+    assert "SECRET" not in json.dumps(found["story"])

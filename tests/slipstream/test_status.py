@@ -1,0 +1,76 @@
+"""`slipstream status`: how much signal there is, in words and as JSON."""
+
+import json
+
+from sqlalchemy import Engine
+from typer.testing import CliRunner
+
+from ledger.recording import record_calls
+from ledger.rewards import RewardPost, post_reward
+from ledger.workers import worker_started
+from slipstream.cli import app
+from tests.ledger.calls import a_call, later
+
+SETTINGS = {
+    "step_groups": 8, "step_max_groups": 32, "step_max_wait_seconds": 900, "group_grace_seconds": 0,
+    "group_deadline_seconds": 3600, "baseline_min_samples": 4, "running_baseline": True,
+}  # fmt: skip
+
+
+def add_odd_traffic(engine: Engine) -> None:
+    """Greedy calls, and judgements that do not count."""
+    with engine.begin() as connection:
+        calls = [a_call(temperature=0.0) for _ in range(3)]
+        record_calls(connection, calls)
+        for number, call in enumerate(calls):
+            target = str(call.attribution.trajectory_id)
+            post_reward(connection, "default", RewardPost(target, metric="stars", value=float(number)))
+
+
+def test_the_signal_of_a_small_ledger(run: CliRunner, engine: Engine) -> None:
+    """learned.fill: 12 trainable exchanges, 9 scored trajectories, 3 samples used, one group waits."""
+    add_odd_traffic(engine)
+    found = json.loads(run.invoke(app, ["status", "--json"]).stdout)
+    signal = found["policies"]["default"]
+    assert (found["exchanges"], found["trainable_exchanges"]) == (15, 12)
+    assert (signal["num_captured"], signal["num_trainable"], signal["untrainable"]) == (15, 12, {"greedy": 3})
+    assert signal["greedy_share"] == 0.2
+    assert signal["num_scored"] == 9
+    assert signal["events"] == {
+        "reward": {"num_counted": 9, "not_counted": {}},
+        "stars": {"num_counted": 0, "not_counted": {"other_metric": 3}},
+    }
+    assert signal["groups"] == {"by_state": {"open": 3, "trained": 1}, "no_variance_share": 0.0}
+    assert signal["used"] == {"num_exchanges": 3, "num_trajectories": 3, "num_tokens": 9}
+    assert signal["next_step"] is None
+    assert signal["evidence"]["num_rewards_by_version"] == {"0": 4, "1": 5}
+    assert not signal["evidence"]["could_show"]
+
+
+def test_what_is_missing_until_the_next_step(run: CliRunner, engine: Engine) -> None:
+    with engine.begin() as connection:
+        worker_started(connection, policy="default", base_model="base", owner="w", settings=SETTINGS)
+    signal = json.loads(run.invoke(app, ["status", "--json"]).stdout)["policies"]["default"]
+    assert (signal["next_step"]["num_ready"], signal["next_step"]["num_groups_needed"]) == (1, 7)
+    assert signal["next_step"]["due_at"] is not None
+    shown = run.invoke(app, ["status"]).stdout
+    assert "1 groups are ready, 7 more are needed, or" in shown
+
+
+def test_the_words_name_the_remedies(run: CliRunner, engine: Engine) -> None:
+    add_odd_traffic(engine)
+    shown = run.invoke(app, ["status", "--effect", "0.5"]).stdout
+    assert "SLIPSTREAM_EXPLORE_SHARE" in shown
+    assert "20% of all calls are greedy" in shown
+    assert "3 of metric stars do not count: other_metric" in shown
+    assert "no worker was ever started" in shown
+    assert "needed in each of two versions" in shown
+
+
+def test_what_is_older_than_the_period_is_not_counted(run: CliRunner, engine: Engine) -> None:
+    with engine.begin() as connection:
+        record_calls(connection, [a_call(call_id=later(-40 * 86_400))])
+    for days, number in ((30, 12), (60, 13)):
+        found = json.loads(run.invoke(app, ["status", "--json", "--days", str(days)]).stdout)
+        assert found["policies"]["default"]["num_captured"] == number
+    assert run.invoke(app, ["status", "--days", "0"]).exit_code == 2

@@ -1,0 +1,169 @@
+"""What there is to judge: open groups with members that nobody scored. Reads only."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from ledger.rewards import trajectory_rewards
+from ledger.text import from_storable
+from trainer.judge.prompt import Attempt
+from trainer.judge.transcript import read_transcripts
+
+MIN_MEMBERS = 2
+_CANDIDATES = text("""
+    SELECT g.id FROM groups AS g
+    JOIN policies AS p ON p.id = g.policy_id
+    JOIN projects AS owner ON owner.id = g.project_id
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS num_members,
+            count(*) FILTER (WHERE NOT EXISTS (
+                SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted
+            )) AS num_unscored,
+            bool_or(EXISTS (
+                SELECT FROM exchanges AS e
+                WHERE e.trajectory_id = t.id AND e.created_at > clock_timestamp() - make_interval(secs => :wait)
+            )) AS is_talking
+        FROM trajectories AS t WHERE t.group_id = g.id
+    ) AS m
+    WHERE g.state = 'open' AND m.num_members >= :min_members AND m.num_unscored > 0
+        AND (CAST(:policy AS text) IS NULL OR :policy IN (p.name, owner.name || '@' || p.name))
+        AND (:wait = 0 OR (
+            g.last_member_at <= clock_timestamp() - make_interval(secs => :wait) AND NOT m.is_talking
+            AND (m.num_members >= coalesce(g.size, 0) OR g.last_member_at <= clock_timestamp() - INTERVAL '1 hour')
+        ))
+        AND NOT EXISTS (
+            SELECT FROM judge_runs AS r
+            WHERE r.group_id = g.id AND r.state = 'running' AND r.expires_at >= clock_timestamp()
+        )
+        AND (SELECT count(*) FROM judge_runs AS r WHERE r.group_id = g.id AND r.state = 'failed'
+            AND r.created_at > clock_timestamp() - INTERVAL '24 hours') < :max_failures
+    ORDER BY EXISTS (
+            SELECT FROM judge_runs AS r WHERE r.group_id = g.id AND r.state = 'refused'
+                AND r.created_at > clock_timestamp() - INTERVAL '24 hours'
+        ), g.created_at, g.id
+    LIMIT :limit
+""")
+_NAMED = text(
+    "SELECT id FROM groups WHERE CAST(id AS text) = :name OR key = :name ORDER BY sequence DESC, id DESC"
+)
+_GROUP = text("""
+    SELECT g.id, g.state, g.project_id, owner.name AS project, g.policy_id, p.name AS policy, p.reward_min,
+        p.reward_max, clock_timestamp() AS read_at
+    FROM groups AS g JOIN policies AS p ON p.id = g.policy_id JOIN projects AS owner ON owner.id = g.project_id
+    WHERE g.id = :group_id
+""")
+_MEMBERS = text("""
+    SELECT t.id, t.metadata,
+        EXISTS (SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted) AS has_reward,
+        EXISTS (
+            SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted AND r.source <> 'judge'
+        ) AS is_settled
+    FROM trajectories AS t WHERE t.group_id = :group_id AND t.erased_at IS NULL ORDER BY t.id
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`has_reward`: somebody scored it. `is_settled`: somebody other than a judge did."""
+
+    trajectory_id: UUID
+    metadata: dict[str, Any]
+    has_reward: bool
+    is_settled: bool
+    reward: float | None
+    messages: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedGroup:
+    """A group with what its members said, as it was at `read_at` (Postgres' clock)."""
+
+    id: UUID
+    state: str
+    project_id: UUID
+    project: str
+    policy_id: UUID
+    policy: str
+    reward_min: float
+    reward_max: float
+    read_at: datetime
+    members: list[Member]
+
+    @property
+    def unscored(self) -> list[Member]:
+        return [member for member in self.members if not member.has_reward]
+
+    def attempts(self, *, rescores: bool) -> list[Attempt]:
+        """What a judge sees: who is settled is shown with its score, unless `rescores`."""
+        return [
+            Attempt(
+                member.trajectory_id,
+                member.messages,
+                None if rescores or not member.is_settled else self._known(member.reward),
+            )
+            for member in self.members
+        ]
+
+    def reward_of(self, score: float) -> float:
+        """Example: score 0.75 in the range -1 to 1 -> 0.5."""
+        return self.reward_min + score * (self.reward_max - self.reward_min)
+
+    def _known(self, reward: float | None) -> float | None:
+        if reward is None:
+            return None
+        return min(max((reward - self.reward_min) / (self.reward_max - self.reward_min), 0.0), 1.0)
+
+
+def find_candidates(
+    connection: Connection,
+    *,
+    limit: int,
+    policy: str | None = None,
+    wait_seconds: float = 0.0,
+    max_failures: int = 1 << 30,
+    min_members: int = MIN_MEMBERS,
+) -> list[UUID]:
+    """Open groups with a member that nobody scored, the oldest first, those that the budget kept out last.
+
+    `wait_seconds` above 0: only groups that seem to be complete, and that nobody spoke in for so long.
+    """
+    wanted = {
+        "limit": limit,
+        "policy": policy,
+        "wait": wait_seconds,
+        "max_failures": max_failures,
+        "min_members": min_members,
+    }
+    return list(connection.execute(_CANDIDATES, wanted).scalars())
+
+
+def find_named(connection: Connection, name: str) -> UUID | None:
+    """By its id, or by the key that the caller gave it (the newest of that name)."""
+    found: UUID | None = connection.execute(_NAMED, {"name": name}).scalars().first()
+    return found
+
+
+def read_group(connection: Connection, group_id: UUID) -> JudgedGroup | None:
+    """None if it is gone. Members of which nothing can be read are left out."""
+    row = connection.execute(_GROUP, {"group_id": group_id}).first()
+    if row is None:
+        return None
+    members = connection.execute(_MEMBERS, {"group_id": group_id}).all()
+    ids = [member.id for member in members]
+    rewards, said = trajectory_rewards(connection, ids), read_transcripts(connection, ids)
+    found = [
+        Member(
+            member.id,
+            from_storable(member.metadata or {}),
+            member.has_reward,
+            member.is_settled,
+            rewards.get(member.id),
+            said[member.id],
+        )
+        for member in members
+        if said.get(member.id)
+    ]
+    return JudgedGroup(**row._mapping, members=found)  # noqa: SLF001 - public, despite its underscore

@@ -1,0 +1,44 @@
+"""A round: some groups judged, one after the other, until the budget is spent."""
+
+from collections.abc import Callable, Iterable, Iterator
+from uuid import UUID
+
+from sqlalchemy import Engine
+
+from ledger.vocabulary import JudgeRunState
+from trainer.judge import transitions
+from trainer.judge.group import find_candidates
+from trainer.judge.run import Judge, Outcome, judge_group
+from trainer.judge.settings import JudgeSettings
+
+MAX_FAILURES = 2  # in a day: then the worker leaves a group alone
+
+
+def candidates_of_the_worker(engine: Engine, settings: JudgeSettings) -> list[UUID]:
+    """Groups that seem to be complete, in which nobody speaks any more."""
+    with engine.begin() as connection:
+        return find_candidates(
+            connection,
+            limit=settings.groups_per_tick,
+            wait_seconds=settings.wait_seconds,
+            max_failures=MAX_FAILURES,
+        )
+
+
+def judge_round(
+    engine: Engine, judge: Judge, group_ids: Iterable[UUID], should_stop: Callable[[], bool] = lambda: False
+) -> Iterator[Outcome]:
+    """What became of each group. After a refusal because nothing is left of the budget, the rest is not looked at."""
+    for group_id in group_ids:
+        if should_stop():
+            return
+        outcome = judge_group(engine, judge, group_id)
+        yield outcome
+        if outcome.state is JudgeRunState.REFUSED and is_spent(engine, judge.settings):
+            return
+
+
+def is_spent(engine: Engine, settings: JudgeSettings) -> bool:
+    with engine.begin() as connection:
+        used = transitions.spent(connection)
+    return (used.cost or 0.0) >= settings.budget or used.num_tokens >= settings.token_budget

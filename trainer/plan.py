@@ -1,0 +1,140 @@
+"""What the next step would do, without a model: the step's own functions, in a transaction that writes nothing.
+
+Invariant: nothing in a plan changes by itself. Two plans of the same ledger are equal; the step that follows has its samples.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Engine, text
+
+from ledger.policies import Policy, read_policies
+from ledger.reading import plain
+from ledger.vocabulary import StepState
+from ledger.waiting import due_at, scored_groups
+from ledger.workers import worker_of
+from trainer.build import Batch, read_batch
+from trainer.claim import ACTIVE, Step, is_time, next_groups
+from trainer.settings import TrainerSettings
+
+MAX_NOT_READY = 200
+PLAN_SECONDS = 60
+READ_ONLY = (
+    text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"),
+    text(f"SET LOCAL statement_timeout = '{PLAN_SECONDS}s'"),
+)
+ACTIVE_STEP = text(
+    f"SELECT id AS step_id, version, state FROM training_steps WHERE policy_id = :policy_id AND state IN ({ACTIVE})"
+)
+NOBODY = UUID(int=0)
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """One snapshot of the ledger, in which nothing can be written; rolled back at the end."""
+    with engine.connect() as connection:
+        for statement in READ_ONLY:
+            connection.execute(statement)
+        try:
+            yield connection
+        finally:
+            connection.rollback()
+
+
+def read_plan(
+    connection: Connection, settings: TrainerSettings, project_id: UUID | None = None
+) -> dict[str, Any]:
+    """The plan of each policy of the project, or of all projects; of those of other workers, with their settings."""
+    policies = [p for p in read_policies(connection) if project_id in (None, p.project_id)]
+    return {"object": "plan", "policies": [_of_policy(connection, policy, settings) for policy in policies]}
+
+
+def _of_policy(connection: Connection, policy: Policy, settings: TrainerSettings) -> dict[str, Any]:
+    known = _settings_for(connection, policy, settings)
+    head = {
+        "project": policy.project,
+        "policy": policy.name,
+        "live_version": policy.live_version,
+        "worker": None if known is None else known.planning(),
+    }
+    return head | (_nobodys() if known is None else _plan(connection, policy, known))
+
+
+def _settings_for(
+    connection: Connection, policy: Policy, settings: TrainerSettings
+) -> TrainerSettings | None:
+    """What the worker of this policy runs with; None where no worker was ever started for it."""
+    if (policy.name, policy.base_model) == (settings.policy, settings.base_model):
+        return settings
+    worker = worker_of(connection, policy.id)
+    return None if worker is None else settings.as_planned_by(worker.settings)
+
+
+def _nobodys() -> dict[str, Any]:
+    return {"active_step": None, "is_due": False, "groups": [], "postponed": [], "not_ready": []} | _totals(
+        Batch()
+    )
+
+
+def _plan(connection: Connection, policy: Policy, settings: TrainerSettings) -> dict[str, Any]:
+    ready = next_groups(connection, policy, settings)
+    batch = read_batch(connection, _step_of(policy), settings, [group.group_id for group in ready])
+    active = connection.execute(ACTIVE_STEP, {"policy_id": policy.id}).mappings().first()
+    found = {
+        "active_step": dict(active) if active else None,
+        "is_due": is_time(connection, ready, settings),
+        "num_groups_needed": max(0, settings.step_groups - len(ready)),
+        "due_at": due_at(ready, settings.planning()),
+        "groups": _groups(ready, batch),
+        "postponed": batch.postponed,
+        "not_ready": _not_ready(connection, policy, settings),
+    }
+    return plain(found | _totals(batch))
+
+
+def _not_ready(connection: Connection, policy: Policy, settings: TrainerSettings) -> list[dict[str, Any]]:
+    """Groups with a reward that the step would not take, oldest first."""
+    found = scored_groups(connection, policy.id, settings.readiness(), limit=MAX_NOT_READY)
+    return [asdict(group) for group in found if not group.is_ready]
+
+
+def _step_of(policy: Policy) -> Step:
+    """The step that would come: it has no row, and so no id, number or token."""
+    return Step(NOBODY, policy.id, 0, policy.live_version, StepState.CLAIMED, 1, 0, 0, {}, {})
+
+
+def _groups(ready: list[Any], batch: Batch) -> list[dict[str, Any]]:
+    rows: dict[UUID, list[dict[str, Any]]] = {}
+    for row in batch.rows:
+        rows.setdefault(row.group_id, []).append(asdict(row))
+    return [
+        asdict(group) | {"exchanges": rows.get(group.group_id, [])}
+        for group in ready
+        if group.group_id not in batch.postponed
+    ]
+
+
+def _totals(batch: Batch) -> dict[str, Any]:
+    """What would be used, and what would be left out, by reason."""
+    used = [row for row in batch.rows if row.is_used]
+    exchanges, tokens = Counter[str](), Counter[str]()
+    for row in batch.rows:
+        if row.reason is not None:
+            exchanges[str(row.reason)] += 1
+            tokens[str(row.reason)] += row.num_completion_tokens
+    reasons = {
+        name: {"num_exchanges": n, "num_tokens": tokens[name]} for name, n in sorted(exchanges.items())
+    }
+    return {
+        "totals": {
+            "num_groups": len({row.group_id for row in batch.rows}) + len(batch.empty),
+            "num_exchanges": len(batch.rows),
+            "num_used": len(used),
+            "num_tokens_used": sum(row.num_completion_tokens for row in used),
+            "left_out": reasons,
+        }
+    }

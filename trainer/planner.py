@@ -1,0 +1,68 @@
+"""Answers dry runs beside the training: a thread that looks for questions, and says that the worker lives.
+
+Invariant: an error never ends it, and it never touches a model; it has connections of the worker's pool only while it works.
+"""
+
+from threading import Event
+from time import monotonic
+
+import structlog
+from sqlalchemy import Engine
+
+from ledger.plans import answer_plan, forget_old_plans, waiting_plan
+from ledger.workers import worker_seen
+from trainer.plan import read_plan, reading
+from trainer.settings import TrainerSettings
+
+logger = structlog.get_logger()
+LOOK_SECONDS = 0.5
+SEEN_SECONDS = 10.0
+
+
+class Planner:
+    """`run` blocks until `end()`."""
+
+    def __init__(self, settings: TrainerSettings, engine: Engine) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._ended = Event()
+        self._seen_at = monotonic() - SEEN_SECONDS
+
+    def run(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            try:
+                self._be_seen()
+                while not self._ended.is_set() and self.answer_one():
+                    pass
+            except Exception as error:  # noqa: BLE001 - Postgres is away, or stopping: the next look tries again
+                logger.warning("planner_failed", error=type(error).__name__)
+
+    def answer_one(self) -> bool:
+        """False if nobody asks."""
+        with self._engine.begin() as connection:
+            question = waiting_plan(connection)
+            if question is None:
+                return False
+            plan_id, project_id = question
+            try:
+                with reading(self._engine) as snapshot:
+                    plan = read_plan(snapshot, self._settings, project_id)
+            except Exception as error:
+                logger.exception("plan_failed")
+                plan = {
+                    "object": "error",
+                    "message": f"The worker could not compute it: {type(error).__name__}.",
+                }
+            answer_plan(connection, plan_id, plan)
+            forget_old_plans(connection)
+        return True
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def _be_seen(self) -> None:
+        if monotonic() - self._seen_at < SEEN_SECONDS:
+            return
+        with self._engine.begin() as connection:
+            worker_seen(connection, policy=self._settings.policy, base_model=self._settings.base_model)
+        self._seen_at = monotonic()
