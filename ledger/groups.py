@@ -24,12 +24,11 @@ CANDIDATES = f"""
                 max(one.last_rewarded_at) AS last_rewarded_at, min(one.first_rewarded_at) AS first_rewarded_at,
                 max(t.route) FILTER (WHERE one.reward IS NOT NULL) AS route
             FROM trajectories AS t
-            LEFT JOIN LATERAL (
-                -- aggregates of one row at most: without them Postgres would first add up the rewards of everything
-                SELECT max(r.reward) AS reward, bool_or(r.is_final) AS is_final,
-                    max(r.first_rewarded_at) AS first_rewarded_at, max(r.last_rewarded_at) AS last_rewarded_at
+            CROSS JOIN LATERAL (  -- of one row: as aggregates, the view is asked for this trajectory alone
+                SELECT max(r.reward) AS reward, bool_and(r.is_final) AS is_final,
+                    min(r.first_rewarded_at) AS first_rewarded_at, max(r.last_rewarded_at) AS last_rewarded_at
                 FROM v1.trajectory_rewards AS r WHERE r.trajectory_id = t.id
-            ) AS one ON true
+            ) AS one
             WHERE t.group_id = g.id
         ) AS m
         WHERE g.policy_id = :policy_id AND g.state = 'open' AND m.num_scored > 0
