@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check up clean lock fix bench-gateway bench-ledger bench-fuzz bench-faults
+.PHONY: demo test check up clean lock fix bench-gateway bench-ledger bench-rewards bench-fuzz bench-faults
 
 demo: $(READY)  ## the whole loop on the embedded stack, with a picture at the end
 	$(BIN)/python -m examples.demo $(if $(SEED),--seed $(SEED))
@@ -46,6 +46,9 @@ bench-faults: $(READY)  ## kill -9, Postgres away, a full disk under load, 11 mi
 
 bench-ledger: $(READY)  ## rows a second, how soon SQL sees them, a million of them asked; BENCH="--quick" for less
 	$(BIN)/python -m bench.ledger $(BENCH)
+
+bench-rewards: $(READY)  ## reward posts a second with durable commits, and their latency at 200/s; BENCH="--quick" for less
+	$(BIN)/python -m bench.rewards $(BENCH)
 
 bench-fuzz: $(READY)  ## bad bytes and odd values for three minutes; BENCH="--seed 7 --case 12" shows one case
 	$(BIN)/python -m bench.fuzz $(BENCH)

@@ -91,4 +91,5 @@ def _row(id_: UUID, draft: Draft, routes: Routes) -> dict[str, Any]:
         "end_user": attribution.end_user and to_storable_text(attribution.end_user),
         "erased_at": draft.erased_at,
         "route": routes.of(draft),
+        "is_shadow": draft.call.is_shadow,
     }

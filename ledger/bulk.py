@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.exc import IntegrityError
 
-from ledger.direct import direct
+from ledger.direct import Question, direct
 from ledger.sql_text import copied
 from ledger.token_ids import TokenIds
 
@@ -37,11 +37,10 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
     connection.execute(_insert_statement(table, columns, " ON CONFLICT DO NOTHING"), values)
 
 
-def insert_new_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """As `insert_rows`, but a key that exists is an error: these must all be written."""
-    if rows:
-        columns, values = _columns(rows)
-        connection.execute(_insert_statement(table, columns), values)
+def insert_question(table: Table, rows: Sequence[Mapping[str, Any]]) -> Question:
+    """To insert rows (at least one) that must all be written: a key that exists is an error."""
+    columns, values = _columns(rows)
+    return _insert_statement(table, columns), values
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], dict[str, list[Any]]]:

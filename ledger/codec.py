@@ -88,7 +88,7 @@ def call_of(held: dict[str, Any]) -> CallRecord:
     held["call_id"] = _uuid(held["call_id"])
     held["started_at"] = _moment(held["started_at"])
     held["status"] = ExchangeStatus(held["status"])
-    for name in ("retry_of", "key_id"):
+    for name in ("retry_of", "key_id", "group_id"):
         held[name] = _uuid(held[name]) if held.get(name) else None
     held["untrainable_reason"] = (
         Reason(held["untrainable_reason"]) if held.get("untrainable_reason") else None

@@ -27,16 +27,12 @@ def reasons_not_counted(
     return {row.id: row.not_counted_reason and NotCounted(row.not_counted_reason) for row in rows}
 
 
-def not_counted(
-    value: float | None, of: Accepted, *, is_early: bool, is_retraction: bool
-) -> NotCounted | None:
+def not_counted(value: float | None, of: Accepted, *, is_early: bool) -> NotCounted | None:
     """Why a judgement that just arrived does not count; None: it does, unless a judge's is outranked."""
     if is_early:
         return NotCounted.EARLY
     if not of.weight:
         return NotCounted.OTHER_METRIC
-    if is_retraction:
-        return NotCounted.RETRACTION
     return NotCounted.NO_VALUE if value is None else None
 
 
@@ -54,7 +50,7 @@ _NOTES = {
         "`slipstream metrics declare` makes it count, what was posted before included."
     ),
     NotCounted.SUPERSEDED: "The same source judged the same later: that judgement stands.",
-    NotCounted.RETRACTION: "What this source had said for metric {metric!r} is taken back.",
+    NotCounted.RETRACTION: "Nothing of this source counts for metric {metric!r} any more; the history is kept.",
     NotCounted.NO_VALUE: "It has no value.",
     NotCounted.OUT_OF_RANGE: "Its value is outside the range that the policy has declared for metric {metric!r}.",
     NotCounted.OUTRANKED: "A judge's scores count only where nobody else judged the trajectory.",

@@ -9,7 +9,8 @@ LedgerError
 └── RewardRefusedError          (each carries the HTTP status the proxy answers with)
     ├── RewardConflictError     409
     ├── RewardOutOfRangeError   422
-    └── ChoiceNeededError       422
+    ├── ChoiceNeededError       422
+    └── ComparisonRefusedError  422
 """
 
 
@@ -63,3 +64,9 @@ class ChoiceNeededError(RewardRefusedError):
     """This call has several choices: add "choice": k to say which one is judged."""
 
     param = "choice"
+
+
+class ComparisonRefusedError(RewardRefusedError):
+    """Both sides are the same: name two trajectories, or two replies."""
+
+    param = "other"

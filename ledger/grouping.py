@@ -5,7 +5,7 @@ continued by the next in sequence, so a late trajectory never joins a group that
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from uuid import UUID
 
@@ -52,6 +52,9 @@ _TOUCH = text(f"""
     WHERE g.project_id = wanted.project_id AND g.policy_id = wanted.policy_id AND g.kind = wanted.kind
         AND g.key = wanted.key AND g.state = 'open' AND g.id <> wanted.id
 """)  # noqa: S608 - a constant
+_LOCK_KNOWN = text("""
+    UPDATE groups SET last_member_at = now() WHERE id = ANY (CAST(:ids AS uuid[])) AND state = 'open' RETURNING id
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,11 @@ def join_groups(connection: Connection, groups: Mapping[GroupKey, Wanted]) -> di
         _, open_ones, _ = direct(connection).ask((_CONTINUE, wanted), (_LOCK_OPEN, wanted), (_TOUCH, wanted))
         joined |= {missing[number - 1]: id_ for number, id_ in open_ones}
     return joined
+
+
+def lock_open(connection: Connection, group_ids: Collection[UUID]) -> set[UUID]:
+    """Those that are open, locked against a claim until the commit; they have a new member."""
+    return set(connection.scalars(_LOCK_KNOWN, {"ids": sorted(group_ids)})) if group_ids else set()
 
 
 def _columns(keys: list[GroupKey], groups: Mapping[GroupKey, Wanted]) -> dict[str, list[object]]:

@@ -1,12 +1,13 @@
 """When a group can be trained: scored, and as complete as it will be. Asking changes nothing; a claim does."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from ledger.direct import Question
 from ledger.vocabulary import GroupKind
 
 MIN_SCORED = 2
@@ -62,7 +63,8 @@ _READY = text(f"""
     WHERE is_ready ORDER BY created_at, id LIMIT :limit
 """)  # noqa: S608 - a constant
 _AS_READ = ("group_id", "num_members", "num_scored", "created_at", "waiting_since")
-_COMPLETE = text(f"""
+# First without the view, which takes a millisecond to plan: mostly somebody was not judged at all yet.
+_MAY_BE_COMPLETE = text(f"""
     SELECT g.id FROM groups AS g
     CROSS JOIN LATERAL (
         SELECT count(*) AS num_members FROM (
@@ -72,11 +74,17 @@ _COMPLETE = text(f"""
     WHERE g.id = ANY (CAST(:ids AS uuid[])) AND g.state = 'open'
         AND m.num_members >= greatest(g.size, {MIN_SCORED}) AND m.num_members <= {MOST_NUDGED}
         AND NOT EXISTS (
-            SELECT FROM trajectories AS t WHERE t.group_id = g.id AND NOT EXISTS (
-                SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted
-            )
+            SELECT FROM trajectories AS t WHERE t.group_id = g.id
+                AND NOT EXISTS (SELECT FROM reward_events AS r WHERE r.trajectory_id = t.id)
         )
 """)  # noqa: S608 - constants
+_COMPLETE = text("""
+    SELECT g.id FROM groups AS g
+    WHERE g.id = ANY (CAST(:ids AS uuid[])) AND NOT EXISTS (
+        SELECT FROM trajectories AS t WHERE t.group_id = g.id
+            AND NOT EXISTS (SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted)
+    )
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +132,13 @@ def ready_groups(connection: Connection, policy_id: UUID, when: Readiness, *, li
     ]
 
 
-def complete_groups(connection: Connection, group_ids: Iterable[UUID]) -> set[UUID]:
-    """Those whose members that are there are all scored: worth a nudge. The grace period is the trainer's to wait.
-
-    Looks at no more than `MOST_NUDGED` members of each, and ends at the first that is not scored: a larger group is
-    left to the trainer's next look.
+def may_be_complete(group_ids: Iterable[UUID]) -> Question:
+    """Which of these open groups have no member that nobody judged. No more than `MOST_NUDGED` members of each are
+    looked at: a larger group is left to the trainer's next look.
     """
-    ids = list(group_ids)
-    return set(connection.scalars(_COMPLETE, {"ids": ids})) if ids else set()
+    return _MAY_BE_COMPLETE, {"ids": list(group_ids)}
+
+
+def complete_groups(connection: Connection, may_be: Sequence[UUID]) -> set[UUID]:
+    """Those of them whose members that are there are all scored: worth a nudge. The grace period is the trainer's."""
+    return set(connection.scalars(_COMPLETE, {"ids": list(may_be)})) if may_be else set()

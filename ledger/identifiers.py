@@ -4,6 +4,7 @@ A *call* id ends in 16 zero bits. The exchange of choice k is `call id + k`, so 
 (it is in the reply's `id`) can name each choice without a look-up.
 """
 
+import hashlib
 import re
 from datetime import UTC, datetime
 from uuid import UUID
@@ -14,6 +15,7 @@ MAX_CHOICES = 1 << 16
 _CALL_NAME = re.compile(
     r"^(?:chatcmpl-|cmpl-|resp_|msg_)?([0-9a-f]{8}-?[0-9a-f]{4}-?7[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12})$"
 )
+_FIXED_BITS = 0xF << 76 | 0b11 << 62  # version and variant of a UUID
 
 
 def new_id() -> UUID:
@@ -23,6 +25,13 @@ def new_id() -> UUID:
 def new_call_id() -> UUID:
     """A UUIDv7 whose last 16 bits are zero: room for the choice index."""
     return UUID(int=new_id().int >> 16 << 16)
+
+
+def derived_call_id(of: UUID, number: int) -> UUID:
+    """A call id with the time of another id: the same for the same number, whoever makes it."""
+    digest = hashlib.sha256(of.bytes + number.to_bytes(4)).digest()
+    low = int.from_bytes(digest[:10]) >> 16 << 16
+    return UUID(int=((of.int >> 80 << 80 | low) & ~_FIXED_BITS) | of.int & _FIXED_BITS)
 
 
 def choice_id(call_id: UUID, choice_index: int) -> UUID:

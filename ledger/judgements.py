@@ -11,7 +11,7 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from ledger.direct import DirectConnection, Question
+from ledger.direct import DirectConnection, Question, Rows
 from ledger.errors import RewardConflictError
 from ledger.tables import reward_events
 
@@ -101,6 +101,10 @@ class Standing:
             if event["idempotency_id"] is not None:
                 self._posts.setdefault((event["project_id"], event["idempotency_id"]), event)
 
+    def current(self, event: Event) -> Event | None:
+        """What its judge said last of the same."""
+        return self._current.get(place_of(event))
+
     def same(self, event: Event) -> Event | None:
         """The event that says the same already. If there is none, this one gets an id above the current one.
 
@@ -110,7 +114,7 @@ class Standing:
             if not _is_same_post(posted, event):
                 raise RewardConflictError
             return posted
-        current = self._current.get(place_of(event))
+        current = self.current(event)
         if current is None:
             return None
         if _is_same_content(current, event) and event["idempotency_id"] in (None, current["idempotency_id"]):
@@ -119,22 +123,22 @@ class Standing:
         return None
 
 
-def lock_and_read(asked: DirectConnection, events: Sequence[Event]) -> Standing:
-    """Locks the places and idempotency ids of these events until the commit."""
+def lock_and_read(asked: DirectConnection, first: Question, events: Sequence[Event]) -> tuple[Rows, Standing]:
+    """Locks the places and idempotency ids of these events until the commit; asks `first` before, together with it."""
     places = {place_of(event): event for event in events}
     posts = {(event["project_id"], event["idempotency_id"]) for event in events if event["idempotency_id"]}
     names = [f"slipstream:judgement:{':'.join(map(str, place))}" for place in places]
     names += [f"slipstream:post:{project_id}:{id_}" for project_id, id_ in posts]
     early = [event for event in places.values() if event["trajectory_id"] is None]
     known = [event for event in places.values() if event["trajectory_id"] is not None]
-    questions: list[Question] = [(_LOCK, {"names": names})]
+    questions: list[Question] = [first, (_LOCK, {"names": names})]
     if posts:
         questions.append(
             (_POSTS, {"project_ids": [id_ for id_, _ in posts], "ids": [id_ for _, id_ in posts]})
         )
     questions += [(sql, _columns(some)) for sql, some in ((_CURRENT, known), (_CURRENT_EARLY, early)) if some]
-    _, *answers = asked.ask(*questions)
-    return Standing(row._asdict() for answer in answers for row in answer)
+    held, _, *answers = asked.ask(*questions)
+    return held, Standing(row._asdict() for answer in answers for row in answer)
 
 
 def _columns(events: Sequence[Event]) -> dict[str, list[Any]]:

@@ -1,6 +1,6 @@
 """What the targets of many posts mean, asked at once: the trajectory or exchange, its policy's range, its group.
 
-Invariant: `held` gives meanings that stay true until the commit. A trajectory that is judged does not become part of
+Invariant: meanings that are held stay true until the commit. A trajectory that is judged does not become part of
 another one meanwhile, and what is unknown is not being recorded (ledger.recording_lock).
 """
 
@@ -11,34 +11,34 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from ledger.direct import DirectConnection
+from ledger.direct import DirectConnection, Question, Rows
 from ledger.identifiers import MAX_CHOICES, parse_id
 from ledger.recording_lock import lock_projects
 from ledger.text import to_name
 from ledger.vocabulary import GroupState
 
-_MOST_LOOKS = 20
 _BEGIN = text("SAVEPOINT judged")
 _KEEP = text("RELEASE SAVEPOINT judged")
 _BEGIN_AGAIN = text("ROLLBACK TO SAVEPOINT judged")
 _HOLD = text("SELECT id FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[])) ORDER BY id FOR KEY SHARE")
 # An id of ours is a name, too, where its trajectory proved to be part of another.
 _FIND = text("""
-    SELECT asked.number, t.id AS trajectory_id, said.exchange_id,
-        CASE WHEN said.num_meant <> 1 THEN said.choices END AS choices, t.policy_id, p.reward_min, p.reward_max,
+    SELECT project.id AS project_id, t.id AS trajectory_id, said.exchange_id,
+        CASE WHEN said.num_meant <> 1 THEN said.choices END AS choices, t.policy_id,
         t.group_id, g.state AS group_state, t.erased_at IS NOT NULL AS is_erased, said.is_erased AS is_turn_erased
     FROM unnest(
-        CAST(:project_ids AS uuid[]), CAST(:names AS text[]), CAST(:own_names AS text[]), CAST(:wanted AS uuid[]),
+        CAST(:projects AS text[]), CAST(:names AS text[]), CAST(:own_names AS text[]), CAST(:wanted AS uuid[]),
         CAST(:firsts AS uuid[]), CAST(:lasts AS uuid[]), CAST(:choices AS integer[])
-    ) WITH ORDINALITY AS asked (project_id, name, own_name, wanted, first, last, choice, number)
+    ) WITH ORDINALITY AS asked (project, name, own_name, wanted, first, last, choice, number)
+    LEFT JOIN projects AS project ON project.name = asked.project
     LEFT JOIN LATERAL (
         SELECT n.trajectory_id FROM trajectory_names AS n
-        WHERE n.project_id = asked.project_id AND n.name = ANY (ARRAY[asked.name, asked.own_name])
+        WHERE n.project_id = project.id AND n.name = ANY (ARRAY[asked.name, asked.own_name])
         ORDER BY n.name <> asked.name LIMIT 1
     ) AS named ON true
     LEFT JOIN LATERAL (
         SELECT t.id FROM trajectories AS t
-        WHERE named.trajectory_id IS NULL AND t.id = asked.wanted AND t.project_id = asked.project_id LIMIT 1
+        WHERE named.trajectory_id IS NULL AND t.id = asked.wanted AND t.project_id = project.id LIMIT 1
     ) AS own ON true
     LEFT JOIN LATERAL (
         SELECT array_agg(e.choice_index ORDER BY e.id) AS choices, count(*) FILTER (WHERE e.is_meant) AS num_meant,
@@ -49,7 +49,7 @@ _FIND = text("""
             SELECT e.id, e.trajectory_id, e.choice_index, e.erased_at,
                 asked.choice IS NULL OR e.choice_index = asked.choice AS is_meant
             FROM exchanges AS e
-            WHERE named.trajectory_id IS NULL AND own.id IS NULL AND e.project_id = asked.project_id
+            WHERE named.trajectory_id IS NULL AND own.id IS NULL AND e.project_id = project.id
                 AND e.id >= asked.first AND e.id <= asked.last
         ) AS e
     ) AS said ON true
@@ -58,7 +58,6 @@ _FIND = text("""
         WHERE t.id = coalesce(named.trajectory_id, own.id, CASE WHEN said.num_meant = 1 THEN said.trajectory_id END)
         LIMIT 1
     ) AS t ON true
-    LEFT JOIN policies AS p ON p.id = t.policy_id
     LEFT JOIN groups AS g ON g.id = t.group_id
     ORDER BY asked.number
 """)
@@ -67,7 +66,7 @@ _FIND = text("""
 class Target(NamedTuple):
     """What a post names."""
 
-    project_id: UUID
+    project: str
     text: str
     choice: int | None
     is_whole: bool = False
@@ -75,21 +74,23 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a target means now. `choices`: those that the call has, where the target does not say which one."""
+    """What a target means now. `choices`: those that the call has, where the target does not say which one.
 
+    `project_id` is None where there is no such project.
+    """
+
+    project_id: UUID | None
     trajectory_id: UUID | None = None
     exchange_id: UUID | None = None
     choices: tuple[int, ...] = ()
     policy_id: UUID | None = None
-    reward_min: float | None = None
-    reward_max: float | None = None
     group_id: UUID | None = None
     group_state: GroupState | None = None
     is_erased: bool = False
 
     @property
     def is_unknown(self) -> bool:
-        return self.trajectory_id is None and not self.choices
+        return self.project_id is not None and self.trajectory_id is None and not self.choices
 
     @property
     def is_late(self) -> bool:
@@ -97,47 +98,56 @@ class Meaning:
         return self.group_state in {GroupState.TRAINED, GroupState.SKIPPED}
 
 
-def held(asked: DirectConnection, targets: Sequence[Target]) -> list[Meaning]:
-    """Locks, in this order: projects by id, alone where a target is unknown, shared where a group is closed;
+class Held:
+    """Meanings that are locked until the commit, once `is_true` says that they still are what they were.
+
+    Locks, in this order: projects by id, alone where a target is unknown, shared where a group is closed;
     trajectories by id.
     """
-    projects, must_be_alone = {target.project_id for target in targets}, set[UUID]()
-    for _ in range(_MOST_LOOKS):
-        asked.later(_BEGIN)
-        found = _locked(asked, targets, must_be_alone)
-        if found is not None:
-            asked.later(_KEEP)
-            return found
-        asked.later(_BEGIN_AGAIN)  # it just became part of another one, or went: locks are given back
-        asked.later(_KEEP)
-        must_be_alone = projects
-    raise AssertionError("trajectories went away again and again")
 
+    def __init__(self, asked: DirectConnection, targets: Sequence[Target]) -> None:
+        self._asked = asked
+        self._targets = targets
+        self._alone: set[UUID] = set()
+        self.meanings: list[Meaning] = []
 
-def _locked(asked: DirectConnection, targets: Sequence[Target], alone: set[UUID]) -> list[Meaning] | None:
-    found = look_up(asked, targets)
-    alone = alone | _projects(targets, found, "is_unknown")
-    late = _projects(targets, found, "is_late")
-    if alone | late:
-        lock_projects(asked, {project_id: project_id in alone for project_id in alone | late})
-        found = look_up(asked, targets)
-    if not _projects(targets, found, "is_unknown") <= alone:
-        return None
-    ids = {meaning.trajectory_id for meaning in found if meaning.trajectory_id}
-    if not ids:
-        return found
-    kept = asked.execute(_HOLD, {"ids": list(ids)}).scalars()
-    return found if len(kept) == len(ids) else None
+    def look(self, *also: Question) -> list[Rows]:
+        """What `also` answers, which is asked together with it."""
+        self._asked.later(_BEGIN)
+        rows, *others = self._asked.ask((_FIND, _columns(self._targets)), *also)
+        found = _meanings(rows, self._targets)
+        alone = self._alone | {one.project_id for one in found if one.is_unknown and one.project_id}
+        late = {one.project_id for one in found if one.is_late and one.project_id}
+        if alone | late:
+            lock_projects(self._asked, {id_: id_ in alone for id_ in alone | late})
+            found = look_up(self._asked, self._targets)
+        self._alone, self.meanings = alone, found
+        return others
 
+    @property
+    def question(self) -> Question:
+        """To be asked before anything that relies on the meanings."""
+        return _HOLD, {"ids": sorted({one.trajectory_id for one in self.meanings if one.trajectory_id})}
 
-def _projects(targets: Sequence[Target], found: Sequence[Meaning], which: str) -> set[UUID]:
-    pairs = zip(targets, found, strict=True)
-    return {target.project_id for target, meaning in pairs if getattr(meaning, which)}
+    def is_true(self, answer: Rows) -> bool:
+        """Whether nothing went or became part of another just now. If so the locks are kept, else given back."""
+        ids = {one.trajectory_id for one in self.meanings if one.trajectory_id}
+        unknown = {one.project_id for one in self.meanings if one.is_unknown}
+        if len(answer) == len(ids) and unknown <= self._alone:
+            self._asked.later(_KEEP)
+            return True
+        self._asked.later(_BEGIN_AGAIN)
+        self._asked.later(_KEEP)
+        self._alone = {one.project_id for one in self.meanings if one.project_id}
+        return False
 
 
 def look_up(connection: Connection | DirectConnection, targets: Sequence[Target]) -> list[Meaning]:
     """What they mean at this moment."""
-    rows = connection.execute(_FIND, _columns(targets)).all()
+    return _meanings(connection.execute(_FIND, _columns(targets)).all(), targets)
+
+
+def _meanings(rows: Sequence[Any], targets: Sequence[Target]) -> list[Meaning]:
     return [_meaning(row, target) for row, target in zip(rows, targets, strict=True)]
 
 
@@ -146,7 +156,7 @@ def _columns(targets: Sequence[Target]) -> dict[str, list[Any]]:
     columns = zip(*wanted, strict=True)
     names = ("names", "own_names", "wanted", "firsts", "lasts")
     values: dict[str, list[Any]] = {name: list(column) for name, column in zip(names, columns, strict=True)}
-    values["project_ids"] = [target.project_id for target in targets]
+    values["projects"] = [target.project for target in targets]
     values["choices"] = [target.choice for target in targets]
     return values
 
@@ -173,14 +183,14 @@ class _Wanted(NamedTuple):
 
 def _meaning(row: Any, target: Target) -> Meaning:
     if row.trajectory_id is None:
-        return Meaning(choices=tuple(row.choices or ()))
+        choices = tuple(row.choices or ())
+        return Meaning(row.project_id, choices=choices)
     is_turn = row.exchange_id is not None and not target.is_whole
     return Meaning(
+        row.project_id,
         trajectory_id=row.trajectory_id,
         exchange_id=row.exchange_id if is_turn else None,
         policy_id=row.policy_id,
-        reward_min=row.reward_min,
-        reward_max=row.reward_max,
         group_id=row.group_id,
         group_state=row.group_state and GroupState(row.group_state),
         is_erased=row.is_erased or bool(is_turn and row.is_turn_erased),

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from ledger.counting import WORDS_METRICS
-from ledger.direct import DirectConnection
+from ledger.direct import Question, Rows
 from ledger.errors import LedgerError
 from ledger.ranges import ANYTHING, Accepted, accepted
 from ledger.tables import metrics, policies, projects
@@ -55,10 +55,14 @@ class ProjectRules:
         return Accepted(min(low for low, _ in bounds), max(high for _, high in bounds), weight)
 
 
-def read_rules(asked: DirectConnection, project_names: Iterable[str]) -> dict[str, ProjectRules]:
+def rules_question(project_names: Iterable[str]) -> Question:
+    return _RULES, {"names": list(project_names)}
+
+
+def rules_of(answer: Rows) -> dict[str, ProjectRules]:
     """Of the projects that there are, by name."""
     found: dict[str, ProjectRules] = {}
-    for row in asked.execute(_RULES, {"names": list(project_names)}):
+    for row in answer:
         rules = found.setdefault(row.name, ProjectRules(row.id))
         if row.policy_id is not None:
             rules.ranges[row.policy_id] = row.reward_min, row.reward_max

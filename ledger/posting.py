@@ -10,30 +10,32 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Literal, TypeAlias, cast
 from uuid import UUID
 
 from sqlalchemy import Connection
 
-from ledger.bulk import insert_new_rows
+from ledger.bulk import insert_question
 from ledger.counting import not_counted, note, reasons_not_counted
 from ledger.direct import DirectConnection, direct
 from ledger.erasure.rewards import without_words
 from ledger.errors import LedgerError, RewardOutOfRangeError, RewardRefusedError
-from ledger.groups import complete_groups
+from ledger.groups import complete_groups, may_be_complete
 from ledger.identifiers import new_id
 from ledger.judgements import Event, Standing, lock_and_read
 from ledger.late_rewards import LateReward, move_late
-from ledger.meanings import Meaning, Target, held
-from ledger.metrics import ProjectRules, read_rules
+from ledger.meanings import Held, Meaning, Target
+from ledger.metrics import ProjectRules, rules_of, rules_question
 from ledger.ranges import Accepted, check_range
-from ledger.reward_posts import Posting, RewardPost, RewardResult
+from ledger.reward_posts import Posting, RewardPost, RewardResult, TakenBack
 from ledger.tables import reward_events
 from ledger.targets import canonical, choice_needed
 from ledger.text import to_name, to_storable, to_storable_text
 from ledger.vocabulary import JUDGE_SOURCE, NotCounted
 
 Answer: TypeAlias = list[RewardResult] | LedgerError
+_MOST_LOOKS = 20
 
 
 @dataclass(slots=True)
@@ -45,6 +47,7 @@ class _Judgement:
     of: Accepted
     event: Event
     is_new: bool = True
+    taken_back: TakenBack | None = None
     reason: NotCounted | None = None
 
 
@@ -58,66 +61,72 @@ def post_reward(connection: Connection, project: str, post: RewardPost) -> Rewar
 
 def post_rewards(connection: Connection | DirectConnection, postings: Sequence[Posting]) -> list[Answer]:
     """The answer of each posting: its results, or why none of its posts was written."""
+    if not postings:
+        return []
     asked = direct(connection)
-    answers: dict[int, Answer] = {}
-    projects = read_rules(asked, {posting.project for posting in postings})
-    meanings = _meanings(asked, postings, projects)
-    prepared: dict[int, list[_Judgement]] = {}
-    for number, posting in enumerate(postings):
+    prepared, standing = _held(asked, postings)
+    answers: list[LedgerError | list[_Judgement]] = []
+    for judgements in prepared:
         try:
-            prepared[number] = _prepared(posting, projects, meanings.get(number))
-        except LedgerError as error:
-            answers[number] = error
-    standing = _standing(asked, prepared)
-    written: dict[int, list[_Judgement]] = {}
-    for number, judgements in prepared.items():
-        try:
-            written[number] = _settled(standing, judgements)
+            answers.append(
+                judgements if isinstance(judgements, LedgerError) else _settled(standing, judgements)
+            )
         except RewardRefusedError as error:
-            answers[number] = error
-    ready = _write(asked, [judgement for some in written.values() for judgement in some])
-    answers |= {number: [_result(one, ready) for one in some] for number, some in written.items()}
-    return [answers[number] for number in range(len(postings))]
+            answers.append(error)
+    ready = _write(asked, [one for some in answers if not isinstance(some, LedgerError) for one in some])
+    return [
+        some if isinstance(some, LedgerError) else [_result(one, ready) for one in some] for some in answers
+    ]
 
 
-def _meanings(
-    asked: DirectConnection, postings: Sequence[Posting], projects: dict[str, ProjectRules]
-) -> dict[int, list[Meaning]]:
-    """By the number of the posting; held until the commit."""
-    targets: list[Target] = []
-    numbers: list[int] = []
-    for number, posting in enumerate(postings):
-        if posting.project in projects:
-            id_ = projects[posting.project].id
-            targets += [Target(id_, post.target, post.choice, post.is_whole) for post in posting.posts]
-            numbers += [number] * len(posting.posts)
-    found: dict[int, list[Meaning]] = {}
-    for number, meaning in zip(numbers, held(asked, targets) if targets else (), strict=True):
-        found.setdefault(number, []).append(meaning)
-    return found
+def _held(
+    asked: DirectConnection, postings: Sequence[Posting]
+) -> tuple[list[LedgerError | list[_Judgement]], Standing]:
+    """Each posting's judgements, and what stands where they would, until the commit."""
+    targets = [
+        Target(posting.project, post.target, post.choice, post.is_whole)
+        for posting in postings
+        for post in posting.posts
+    ]
+    held = Held(asked, targets)
+    [found] = held.look(rules_question({posting.project for posting in postings}))
+    rules = rules_of(found)
+    for _ in range(_MOST_LOOKS):
+        meanings = iter(held.meanings)
+        prepared = [
+            _prepared(posting, rules.get(posting.project), list(islice(meanings, len(posting.posts))))
+            for posting in postings
+        ]
+        events = [one.event for some in prepared if not isinstance(some, LedgerError) for one in some]
+        answer, standing = lock_and_read(asked, held.question, events)
+        if held.is_true(answer):
+            return prepared, standing
+        held.look()
+    raise AssertionError("what is judged went away again and again")
 
 
 def _prepared(
-    posting: Posting, projects: dict[str, ProjectRules], meanings: list[Meaning] | None
-) -> list[_Judgement]:
-    """Raises LedgerError where one of its posts cannot be a judgement."""
-    if meanings is None:
-        raise LedgerError(f"there is no project {posting.project!r}: `slipstream keys` lists them")
-    rules = projects[posting.project]
-    judgements = []
-    for post, meaning in zip(posting.posts, meanings, strict=True):
-        if meaning.choices:
-            raise choice_needed(meaning.choices)
-        of = rules.accepted(meaning.policy_id, to_name(post.metric))
-        _check_value(post, of)
-        judgements.append(_Judgement(post, meaning, of, _event(post, rules.id, meaning)))
-    return judgements
+    posting: Posting, rules: ProjectRules | None, meanings: Sequence[Meaning]
+) -> LedgerError | list[_Judgement]:
+    """Or why one of its posts cannot be a judgement."""
+    if rules is None:
+        return LedgerError(f"there is no project {posting.project!r}: `slipstream keys` lists them")
+    try:
+        pairs = zip(posting.posts, meanings, strict=True)
+        return [_judgement(post, rules, meaning) for post, meaning in pairs]
+    except LedgerError as error:
+        return error
 
 
-def _check_value(post: RewardPost, of: Accepted) -> None:
+def _judgement(post: RewardPost, rules: ProjectRules, meaning: Meaning) -> _Judgement:
+    """Raises RewardRefusedError."""
+    if meaning.choices:
+        raise choice_needed(meaning.choices)
+    of = rules.accepted(meaning.policy_id, to_name(post.metric))
     if post.value is not None and not math.isfinite(post.value):
         raise RewardOutOfRangeError("The reward must be a finite number.")
     check_range(post.metric, post.value, of)
+    return _Judgement(post, meaning, of, _event(post, rules.id, meaning))
 
 
 def _event(post: RewardPost, project_id: UUID, meaning: Meaning) -> Event:
@@ -145,45 +154,55 @@ def _event(post: RewardPost, project_id: UUID, meaning: Meaning) -> Event:
     return event
 
 
-def _standing(asked: DirectConnection, prepared: dict[int, list[_Judgement]]) -> Standing:
-    events = [judgement.event for some in prepared.values() for judgement in some]
-    return lock_and_read(asked, events) if events else Standing()
-
-
 def _settled(standing: Standing, judgements: list[_Judgement]) -> list[_Judgement]:
     """In their order: each meets what the ones before it say. Raises RewardRefusedError; then nothing is added."""
     tried = standing if len(judgements) == 1 else standing.copy()
     for judgement in judgements:
-        same = tried.same(judgement.event)
-        if same is None:
-            tried.add([judgement.event])
-        else:
-            judgement.event, judgement.is_new = same, False
+        _settle(tried, judgement)
     if tried is not standing:
-        standing.add(judgement.event for judgement in judgements)
+        standing.add(judgement.event for judgement in judgements if judgement.event)
     return judgements
+
+
+def _settle(standing: Standing, judgement: _Judgement) -> None:
+    """A retraction of what nobody said, or what was taken back already, is not written."""
+    current = standing.current(judgement.event)
+    if judgement.post.is_retraction and (current is None or current["is_retraction"]):
+        judgement.event, judgement.is_new = current or {}, False
+        return
+    same = standing.same(judgement.event)
+    if same is not None:
+        judgement.event, judgement.is_new = same, False
+        return
+    standing.add([judgement.event])
+    if judgement.post.is_retraction and current:
+        judgement.taken_back = TakenBack(current["id"], current["value"])
 
 
 def _write(asked: DirectConnection, judgements: list[_Judgement]) -> set[UUID]:
     """Their open groups that have all that they wait for."""
     new = [judgement for judgement in judgements if judgement.is_new]
-    insert_new_rows(cast("Connection", asked), reward_events, [_row(judgement.event) for judgement in new])
-    _say_what_counts(asked, judgements)
     late = {one.meaning.trajectory_id: one.meaning for one in new if one.meaning.is_late}
+    open_ones = {one.meaning.group_id for one in new if one.meaning.group_id and not one.meaning.is_late}
+    may_be: Sequence[UUID] = ()
+    if new:
+        insert = insert_question(reward_events, [_row(judgement.event) for judgement in new])
+        may_be = asked.ask(insert, may_be_complete(open_ones))[1].scalars()
+    _say_what_counts(asked, judgements)
     if late:
         move_late(asked, [LateReward.of(meaning) for _, meaning in sorted(late.items())])
-    open_ones = {one.meaning.group_id for one in new if one.meaning.group_id and not one.meaning.is_late}
-    return complete_groups(cast("Connection", asked), open_ones)
+    return complete_groups(cast("Connection", asked), may_be)
 
 
 def _say_what_counts(asked: DirectConnection, judgements: list[_Judgement]) -> None:
     """The view knows of every one; it is asked where only it does."""
     unsure = []
     for one in judgements:
+        if one.post.is_retraction:
+            one.reason = NotCounted.RETRACTION
+            continue
         is_early = one.event["trajectory_id"] is None
-        one.reason = not_counted(
-            one.event["value"], one.of, is_early=is_early, is_retraction=one.event["is_retraction"]
-        )
+        one.reason = not_counted(one.event["value"], one.of, is_early=is_early)
         is_repeated = not one.is_new and one.event["idempotency_id"] is not None
         if not is_early and (one.event["source"] == JUDGE_SOURCE or is_repeated):
             unsure.append(one)
@@ -202,11 +221,12 @@ def _result(judgement: _Judgement, ready: set[UUID]) -> RewardResult:
     meaning = judgement.meaning
     status: Literal["recorded", "unchanged"] = "recorded" if judgement.is_new else "unchanged"
     return RewardResult(
-        event_id=judgement.event["id"],
-        status=status if meaning.trajectory_id else "early",
+        event_id=judgement.event.get("id"),
+        status="early" if judgement.event and not meaning.trajectory_id else status,
         trajectory_id=meaning.trajectory_id,
         exchange_id=meaning.exchange_id,
         group_is_ready=meaning.group_id in ready,
         not_counted_reason=judgement.reason,
         note=note(judgement.reason, judgement.post.metric),
+        taken_back=judgement.taken_back,
     )

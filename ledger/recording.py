@@ -21,7 +21,7 @@ from ledger.early_rewards import are_waiting, reconcile
 from ledger.erasure.rewards import erase_rewards
 from ledger.erasure.skeleton import erased_draft
 from ledger.erasure.tombstones import buried, has_tombstones
-from ledger.grouping import GroupKey, Wanted, group_key, group_size, join_groups
+from ledger.grouping import GroupKey, Wanted, group_key, group_size, join_groups, lock_open
 from ledger.links import Linked, link_calls
 from ledger.merging import dissolve, merge
 from ledger.placing import Existing, about_own_ids, place, place_by_own_ids, read_existing
@@ -121,9 +121,10 @@ def _join(
     window_seconds: int,
 ) -> dict[UUID, UUID]:
     """The group of each trajectory that has none and now got its first trainable exchange."""
+    decided = {placed[draft.id]: draft.call.group_id for draft in drafts if draft.call.group_id}
     keys: dict[UUID, GroupKey] = {}
     wanted: dict[GroupKey, Wanted] = {}
-    grouped = {id_ for id_, found in existing.items() if found.group_id is not None}
+    grouped = {id_ for id_, found in existing.items() if found.group_id is not None} | decided.keys()
     for draft in drafts:
         trajectory_id = placed[draft.id]
         if draft.reason is None and trajectory_id not in grouped and trajectory_id not in keys:
@@ -131,7 +132,10 @@ def _join(
             before = wanted.get(key) or Wanted(route=routes.of(draft))
             wanted[key] = before if before.size else Wanted(group_size(draft), before.route)
     joined = join_groups(connection, wanted)
-    return {trajectory_id: joined[key] for trajectory_id, key in keys.items()}
+    still_open = lock_open(connection, decided.values())
+    return {trajectory_id: joined[key] for trajectory_id, key in keys.items()} | {
+        trajectory_id: id_ for trajectory_id, id_ in decided.items() if id_ in still_open
+    }
 
 
 def _write_exchanges(

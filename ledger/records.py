@@ -106,6 +106,9 @@ class CallRecord:
     )
     prompt_key: str | None = None  # the member of the body that `messages` are, such as "messages" or "input"
     is_erased: bool = False  # a skeleton (ledger.erasure), or the answer to a request that is one
+    is_shadow: bool = False  # the worker sampled it
+    group_id: UUID | None = None  # the one to join, if it is open: a shadow sibling's
+    is_explored: bool = False  # greedy was asked for; `temperature` and what stands beside it are as sampled
 
 
 def prompt_of(call: CallRecord, choice: ChoiceRecord) -> Sequence[int] | None:

@@ -38,11 +38,20 @@ class Posting:
 
 
 @dataclass(frozen=True, slots=True)
-class RewardResult:
+class TakenBack:
+    """What a retraction took back. Example: TakenBack(event, 1.0): a thumbs-up."""
+
     event_id: UUID
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RewardResult:
+    event_id: UUID | None  # None: a retraction of what nobody said, which is not written
     status: Literal["recorded", "unchanged", "early"]
     trajectory_id: UUID | None
     exchange_id: UUID | None
     group_is_ready: bool
     not_counted_reason: NotCounted | None = None  # None: it counts
     note: str | None = None  # the same in words, where it does not count
+    taken_back: TakenBack | None = None

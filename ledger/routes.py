@@ -44,7 +44,7 @@ def route_of(call: CallRecord) -> str:
     parts = [call.endpoint, *_said(call.messages), *_fields(call.request)]
     tools = call.request.get("tools")
     if tools is not None:
-        parts.append(json.dumps(tools, sort_keys=True))
+        parts.append(_json(tools))
     digest = hashlib.sha256()
     for part in parts:
         encoded = part.encode(errors="surrogatepass")
@@ -82,9 +82,14 @@ def _text(content: Any) -> str:
         return content
     if isinstance(content, list):
         return "\n".join(
-            part["text"]
-            if isinstance(part, dict) and isinstance(part.get("text"), str)
-            else json.dumps(part, sort_keys=True)
+            part["text"] if isinstance(part, dict) and isinstance(part.get("text"), str) else _json(part)
             for part in content
         )
-    return json.dumps(content, sort_keys=True)
+    return _json(content)
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, sort_keys=True)
+    except RecursionError:  # nested deeper than Python goes: all that are so are alike
+        return "deep"

@@ -18,7 +18,8 @@ COLUMNS = (
     "completion_ids", "logprobs", "finish_reason", "stop_reason", "num_completion_tokens",
     "parent_exchange_id", "num_shared_tokens", "num_shared_messages", "num_messages", "messages", "request",
     "prompt_ids", "num_prompt_tokens", "num_transcript_tokens", "transcript_sha256", "messages_sha256",
-    "is_trainable", "untrainable_reason", "erased_at",
+    "is_trainable", "untrainable_reason", "erased_at", "is_explored",
+    "is_shadow",
 )  # fmt: skip
 
 
@@ -39,6 +40,8 @@ def exchange_row(
         draft.reason is None,
         draft.reason,
         draft.erased_at,
+        draft.call.is_explored,
+        draft.call.is_shadow,
     )
 
 

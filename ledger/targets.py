@@ -8,13 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from ledger.drafts import Draft
 from ledger.errors import ChoiceNeededError
 from ledger.identifiers import parse_id
 from ledger.meanings import Target, look_up
 from ledger.text import to_name
+
+_NAME = text("SELECT name FROM projects WHERE id = :id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ def canonical(target: str, choice: int | None = None) -> str:
 
 def resolve(connection: Connection, project_id: UUID, target: str, choice: int | None) -> Judged | None:
     """None if nothing of this project has the id, yet. Raises ChoiceNeededError."""
-    [meaning] = look_up(connection, [Target(project_id, target, choice)])
+    name = connection.scalar(_NAME, {"id": project_id})
+    [meaning] = look_up(connection, [Target(str(name), target, choice)])
     if meaning.choices:
         raise choice_needed(meaning.choices)
     return Judged(meaning.trajectory_id, meaning.exchange_id) if meaning.trajectory_id else None

@@ -14,7 +14,7 @@ _STATUS_REASONS = {
 
 
 def untrainable_reason(call: CallRecord, choice: ChoiceRecord) -> Reason | None:
-    """None = trainable: complete, sampled at a temperature above 0, and by the version that it names."""
+    """None = trainable: complete, drawn among more than one token, and by the version that it names."""
     prompt_ids = prompt_of(call, choice)
     return _reason_of_call(call) or _reason_of_tokens(prompt_ids, choice) or _reason_of_sampling(call)
 
@@ -46,4 +46,9 @@ def _reason_of_tokens(prompt_ids: Sequence[int] | None, choice: ChoiceRecord) ->
 
 
 def _reason_of_sampling(call: CallRecord) -> Reason | None:
-    return Reason.GREEDY if call.temperature == 0 else None
+    return Reason.GREEDY if is_greedy(call.temperature, call.top_k) else None
+
+
+def is_greedy(temperature: float | None, top_k: int | None) -> bool:
+    """Whether vLLM takes the likeliest token each time: it draws among one, or not at all."""
+    return temperature == 0 or top_k == 1

@@ -109,6 +109,26 @@ class JudgeRunState(StrEnum):
     REFUSED = "refused"
 
 
+class SiblingRunState(StrEnum):
+    """sampling -> scoring -> finished, or dropped from either."""
+
+    SAMPLING = "sampling"
+    SCORING = "scoring"
+    FINISHED = "finished"
+    DROPPED = "dropped"
+
+
+class SiblingReason(StrEnum):
+    """Why a sibling run was dropped."""
+
+    PROMPT_MISMATCH = "prompt_mismatch"  # the same messages make another prompt now
+    GROUP_CLOSED = "group_closed"
+    ERASED = "erased"
+    UNTRAINABLE = "untrainable"  # what was sampled could teach nothing
+    SAMPLING_FAILED = "sampling_failed"
+    SCORER_FAILED = "scorer_failed"
+
+
 class Reason(StrEnum):
     """Why an exchange, a trajectory or a group was not trained. Nothing is dropped without one (I10)."""
 

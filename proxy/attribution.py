@@ -1,4 +1,4 @@
-"""Which trajectory and group a call belongs to, decided from the call alone. The first rule that matches wins.
+"""Which trajectory, group and route a call belongs to, decided from the call alone. The first rule that matches wins.
 
 Any text is the caller's own name for a trajectory; the ledger knows the names it gave out itself (`x-trajectory-id`
 of an earlier reply), so those continue their trajectory.

@@ -99,10 +99,12 @@ class CallLog:
     def headers(self) -> list[tuple[bytes, bytes]]:
         record = self.record
         version = [] if record.version is None else [(b"x-model-version", str(record.version).encode())]
+        explored = [(b"x-explored", f"{record.temperature:g}".encode())] if record.is_explored else []
         return [
             (b"x-trajectory-id", trajectory_names(record).encode("ascii")),
             (b"x-request-id", record.request_id.encode("ascii")),
             *version,
+            *explored,
             (b"x-captured", b"true" if self.is_captured and not self._is_refused else b"false"),
         ]
 

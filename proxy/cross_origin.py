@@ -12,7 +12,7 @@ from proxy.errors import InvalidRequestError
 from proxy.settings import ProxySettings
 
 _METHODS = ["GET", "POST", "DELETE"]
-_EXPOSED = ["x-trajectory-id", "x-request-id", "x-model-version", "x-captured", "retry-after"]
+_EXPOSED = ["x-trajectory-id", "x-request-id", "x-model-version", "x-captured", "x-explored", "retry-after"]
 _OF_THE_BODY = {"content-length", "content-type"}
 
 

@@ -23,6 +23,12 @@ class Metrics:
         self.external_calls = counter(
             "slipstream_external_calls", "Calls sent to an external provider.", "provider"
         )
+        self.greedy = counter(
+            "slipstream_greedy_calls",
+            "Greedy calls whose answers could be trained, by what became of them.",
+            "sampling",
+        )
+        self.explored, self.unexplored = (self.greedy.labels(kind) for kind in ("explored", "greedy"))
         self.upstream_retries = counter("slipstream_upstream_retries", "Calls sent once more.", "reason")
         self.accepted = counter("slipstream_accepted", "Calls that have a record in the spool.")
         self.unwritten = counter("slipstream_unwritten", "Ends that the spool could not take: interrupted.")

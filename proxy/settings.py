@@ -91,6 +91,10 @@ class ProxySettings(EnvironmentSettings):
     default_temperature: float = Field(
         default=1.0, ge=0, validation_alias="SLIPSTREAM_DEFAULT_TEMPERATURE"
     )  # what vLLM samples with when a request names none
+    explore_share: float = Field(default=0, ge=0, le=1, validation_alias="SLIPSTREAM_EXPLORE_SHARE")
+    explore_temperature: float = Field(
+        default=0.7, ge=0.01, le=2, validation_alias="SLIPSTREAM_EXPLORE_TEMPERATURE"
+    )  # vLLM raises what is between 0 and 0.01
 
     @field_validator("upstream_urls")
     @classmethod

@@ -31,12 +31,20 @@ class Setting:
 
 
 def processes() -> dict[str, type[EnvironmentSettings]]:
-    """The settings class of each process."""
+    """The settings class of each process; the worker reads those of the judge and the siblings, too."""
     from proxy.settings import ProxySettings
     from slipstream.settings import StackSettings
+    from trainer.judge.settings import JudgeSettings
     from trainer.settings import TrainerSettings
+    from trainer.siblings.settings import SiblingSettings
 
-    return {"stack": StackSettings, "proxy": ProxySettings, "trainer": TrainerSettings}
+    return {
+        "stack": StackSettings,
+        "proxy": ProxySettings,
+        "trainer": TrainerSettings,
+        "judge": JudgeSettings,
+        "siblings": SiblingSettings,
+    }
 
 
 def all_settings() -> list[Setting]:

@@ -5,6 +5,7 @@ from math import fsum, sqrt
 from typing import Any
 
 from trainer.build import Batch
+from trainer.verdicts import SampleRow
 
 HELP = {
     "no_variance": "inside a group the rewards must differ: score more finely, sample at a higher temperature, or "
@@ -14,30 +15,36 @@ HELP = {
     "no_baseline": "post rewards for more calls of the same kind: a lone one is compared with "
     "SLIPSTREAM_BASELINE_MIN_SAMPLES others of its route, and X-Route names what belongs together",
     "truncated": "allow longer answers, or set SLIPSTREAM_TRAIN_TRUNCATED=true",
-    "greedy": "calls at temperature 0 cannot teach: sample at a temperature above 0",
+    "greedy": "calls at temperature 0 cannot teach: sample at a temperature above 0, or see SLIPSTREAM_EXPLORE_SHARE",
     "too_stale": "the samples are older than SLIPSTREAM_MAX_STALENESS versions: reward them sooner, or raise it",
     "too_long": "raise SLIPSTREAM_SAMPLE_MAX_TOKENS, if memory allows",
 }
 
 
 def batch_metrics(batch: Batch) -> dict[str, Any]:
-    """Rewards and advantages over trajectories; tokens over exchanges, by what became of them (I10)."""
-    rewards = {row.trajectory_id: row.reward for row in batch.rows if row.reward is not None}
-    advantages = {row.trajectory_id: row.advantage for row in batch.rows if row.advantage is not None}
+    """Rewards over trajectories; advantages, baselines and tokens over exchanges, by what became of them (I10, B110)."""
+    rewards = {
+        row.trajectory_id: row.trajectory_reward for row in batch.rows if row.trajectory_reward is not None
+    }
+    advantages = [row.advantage for row in batch.rows if row.advantage is not None]
     num_groups = len({row.group_id for row in batch.rows}) + len(batch.empty)
     dropped: Counter[str] = Counter()
     for row in batch.rows:
         if row.reason is not None:
             dropped[str(row.reason)] += row.num_completion_tokens
     used = [row for row in batch.rows if row.is_used]
+    silent = Counter(batch.silent_groups.values())
     return {
         "num_groups": num_groups,
+        "frac_groups_without_variance": silent["no_variance"] / num_groups if num_groups else 0.0,
+        "num_groups_by_reason": dict(sorted(silent.items())),
+        "num_exchanges_by_baseline": _by_baseline(used),
         "num_groups_without_signal": len(batch.silent_groups),
         "num_groups_postponed": len(batch.postponed),
         "num_trajectories": len({row.trajectory_id for row in batch.rows}),
         "num_used_exchanges": len(used),
         "reward_mean": _mean(list(rewards.values())),
-        "advantage_spread": _spread(list(advantages.values())),
+        "advantage_spread": _spread(advantages),
         "staleness_max": max((row.staleness or 0 for row in used), default=0),
         "tokens_used": sum(row.num_completion_tokens for row in used),
         "tokens_dropped": dict(sorted(dropped.items())),
@@ -52,6 +59,11 @@ def nothing_to_learn(batch: Batch) -> str:
     found = ", ".join(f"{number} {reason}" for reason, number in counts.most_common())
     advice = HELP.get(counts.most_common(1)[0][0], "v1.exchanges.untrainable_reason says more")
     return f"None of {sum(counts.values())} groups can teach ({found}). What would help: {advice}."
+
+
+def _by_baseline(used: list[SampleRow]) -> dict[str, int]:
+    """How many were compared with what: the rungs of the ladder."""
+    return dict(sorted(Counter(str(row.baseline_kind) for row in used).items()))
 
 
 def _mean(values: list[float]) -> float | None:

@@ -1,4 +1,4 @@
-"""The Celery application: three tasks that only say "look", on one queue.
+"""The Celery application: tasks that only say "look", on one queue.
 
 Losing a message, or getting it twice, changes nothing: Postgres decides (I6). So messages are acknowledged early, kept
 for one tick only, and no result is stored.
@@ -19,8 +19,11 @@ RETENTION_EVERY = timedelta(hours=1)
 RETENTION_SECONDS = 60.0  # a run never holds up training for longer; what is left is the next one's
 
 
-def create_celery(settings: TrainerSettings) -> Celery:
-    """An application that knows the schedule; the tasks themselves are registered by trainer.worker."""
+SIBLINGS = "slipstream.siblings"
+
+
+def create_celery(settings: TrainerSettings, siblings_every: float | None = None) -> Celery:
+    """`siblings_every`: in seconds; None: no siblings are made. An application that knows the schedule; the tasks themselves are registered by trainer.worker."""
     app = Celery("slipstream", broker=settings.redis_url)
     app.conf.update(
         task_default_queue=TRAINING_QUEUE,
@@ -40,14 +43,14 @@ def create_celery(settings: TrainerSettings) -> Celery:
             "health_check_interval": 10,
             "visibility_timeout": 3600,  # means nothing here: messages are acknowledged before the task runs
         },
-        beat_schedule=schedule(settings),
+        beat_schedule=schedule(settings, siblings_every),
         beat_max_loop_interval=max(1, int(settings.tick_seconds)),
         timezone="UTC",
     )
     return app
 
 
-def schedule(settings: TrainerSettings) -> dict[str, dict[str, object]]:
+def schedule(settings: TrainerSettings, siblings_every: float | None) -> dict[str, dict[str, object]]:
     """A tick that waits longer than until the next one is dropped: they never pile up behind a long step."""
     tick = {
         "task": TICK_TASK,
@@ -60,4 +63,8 @@ def schedule(settings: TrainerSettings) -> dict[str, dict[str, object]]:
         "schedule": RETENTION_EVERY,
         "options": {"expires": RETENTION_EVERY.total_seconds()},
     }
-    return {"tick": tick, "partitions": partitions, "retention": retention}
+    tasks = {"tick": tick, "partitions": partitions, "retention": retention}
+    if siblings_every is not None:
+        every = timedelta(seconds=siblings_every)
+        tasks["siblings"] = {"task": SIBLINGS, "schedule": every, "options": {"expires": siblings_every}}
+    return tasks

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, text
 
 from ledger.groups import ReadyGroup, ready_groups
 from ledger.identifiers import new_id
+from ledger.late_rewards import move_late_of_steps
 from ledger.policies import Policy
 from ledger.vocabulary import ACTIVE_STEP_STATES, StepState
 from trainer.adapter_files import highest_version_on_disk
@@ -84,6 +85,7 @@ def claim(connection: Connection, policy: Policy, settings: TrainerSettings, own
     live_version: int = connection.execute(LOCK_POLICY, {"policy_id": policy.id}).scalar_one()
     if connection.execute(HAS_ACTIVE, {"policy_id": policy.id}).first():
         return None
+    move_late_of_steps(connection, policy.id)
     ready = next_groups(connection, policy, settings)
     if not is_time(connection, ready, settings):
         return None

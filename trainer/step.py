@@ -12,6 +12,7 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection, Engine
 
+from ledger.pairs import pair_up
 from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.vocabulary import StepState
 from trainer import build, checkpoint, claim, transitions
@@ -60,8 +61,13 @@ def tick(trainer: Trainer) -> Step | None:
 
 
 def resume_or_claim(trainer: Trainer) -> tuple[Policy, Step | None]:
-    """An unfinished step that nobody holds comes before a new one. Each policy has its turn, in a transaction of its own."""
+    """An unfinished step that nobody holds comes before a new one. Each policy has its turn, in a transaction of its own.
+
+    Those who were compared with each other are brought together first.
+    """
     policies = learners(trainer)
+    with trainer.engine.begin() as connection:
+        pair_up(connection)
     for take in (_resume, _claim):
         for policy in policies:
             with trainer.engine.begin() as connection:

@@ -25,6 +25,10 @@ class Ticker:
         self._ended = Event()
         self.ticked_at = monotonic()
 
+    @property
+    def is_ticking(self) -> bool:
+        return self._lock.locked()
+
     def tick(self) -> bool:
         """False if another tick is running in this process."""
         if not self._lock.acquire(blocking=False):

@@ -18,13 +18,17 @@ from sqlalchemy import Connection, Engine
 from ledger.database import check_database, sync_engine, translated_errors
 from ledger.logs import configure_logs
 from ledger.partitions import ensure_partitions
-from ledger.policies import ensure_policy
+from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.upkeep import apply_retention
 from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
 from ledger.workers import worker_started
 from trainer.beat import scheduler_with
-from trainer.celery_app import PARTITIONS, RETENTION, RETENTION_SECONDS, create_celery
+from trainer.celery_app import PARTITIONS, RETENTION, RETENTION_SECONDS, SIBLINGS, create_celery
+from trainer.judge.settings import JudgeSettings
 from trainer.settings import TrainerSettings
+from trainer.siblings.settings import SiblingSettings
+from trainer.siblings.siblings import Siblings, make_siblings
+from trainer.siblings.watch import SiblingWatch
 from trainer.ticker import Ticker
 
 if TYPE_CHECKING:
@@ -47,16 +51,20 @@ def run_worker(settings: TrainerSettings) -> None:
         ensure_partitions(connection)
     be_polite(settings)
     ticker = make_ticker(settings, engine)
+    siblings = make_watch(settings, engine, ticker)
     app = create_celery(settings)
     register_tasks(app, ticker, engine)
     planner = make_planner(settings, engine)
+    app.task(siblings.wake, name=SIBLINGS)
     Thread(target=ticker.tick_when_silent, name="slipstream-ticker", daemon=True).start()
     Thread(target=planner.run, name="slipstream-planner", daemon=True).start()
+    siblings.start()
     try:
         app.worker_main(worker_arguments(settings))
     finally:
         planner.end()
         ticker.end()
+        siblings.end()
         engine.dispose()
 
 
@@ -64,7 +72,9 @@ def run_beat(settings: TrainerSettings) -> None:
     """Blocks until SIGTERM. The schedule lives in memory: nothing to corrupt, nothing to clean up."""
     configure_logs("beat", settings.log_level)
     scheduler = scheduler_with(settings.health_file)
-    beat = create_celery(settings).Beat(
+    siblings = SiblingSettings.from_environment()
+    every = siblings.pass_seconds if siblings.num_siblings else None
+    beat = create_celery(settings, every).Beat(
         loglevel=settings.log_level, scheduler_cls=scheduler, redirect_stdouts=False, quiet=True
     )
     beat.run()
@@ -97,6 +107,30 @@ def tell(connection: Connection, settings: TrainerSettings) -> None:
         owner=owner_name(),
         settings=settings.planning(),
     )
+
+
+def make_watch(settings: TrainerSettings, engine: Engine, ticker: Ticker) -> SiblingWatch:
+    """Where siblings are off its passes look at two settings and end."""
+    siblings = Siblings(
+        SiblingSettings.from_environment(),
+        JudgeSettings(database_url=settings.database_url),
+        settings.upstream_urls,
+        engine,
+        lambda: known_learners(engine, settings),
+        owner_name(),
+        lambda: ticker.is_ticking,
+    )
+    if siblings.settings.num_siblings and not siblings.is_on:
+        logger.warning(
+            "siblings_off", reason="nobody scores them: set SLIPSTREAM_SCORER_URL or SLIPSTREAM_JUDGE"
+        )
+    return SiblingWatch(lambda: make_siblings(siblings), settings.silence_seconds)
+
+
+def known_learners(engine: Engine, settings: TrainerSettings) -> list[Policy]:
+    with engine.connect() as connection:
+        known = read_policies(connection)
+    return [p for p in known if (p.name, p.base_model) == (settings.policy, settings.base_model)]
 
 
 def register_tasks(app: Celery, ticker: Ticker, engine: Engine) -> None:

@@ -26,6 +26,7 @@ _ODD_HEADERS = (
     ),
     ("X-Group-Id", ("", "g" * 3000, "\u4e2d")),
     ("X-Group-Size", ("-1", "0", "1e9", "99999999999999999999", "x", "²")),
+    ("X-Route", ("", "r" * 3000, "\u4e2d", "a\tb")),
     ("X-Session-Id", ("", " ", "%00", "s" * 600)),
     ("X-Turn-Type", ("", "side", "odd")),
     ("X-Stainless-Retry-Count", ("1", "-1", "x", "999999999999", "٣")),

@@ -7,12 +7,11 @@ SELECT now() - interval '30 days' AS since
 WITH scored AS (
     SELECT
         trajectory_id,
-        avg(value) AS reward,
-        row_number() OVER (ORDER BY avg(value) DESC, trajectory_id) AS from_best,
-        row_number() OVER (ORDER BY avg(value), trajectory_id) AS from_worst
-    FROM v1.rewards
-    WHERE id >= v1.first_id_at(:'since') AND is_counted
-    GROUP BY trajectory_id
+        reward,
+        row_number() OVER (ORDER BY reward DESC, trajectory_id) AS from_best,
+        row_number() OVER (ORDER BY reward, trajectory_id) AS from_worst
+    FROM v1.trajectory_rewards
+    WHERE trajectory_id >= v1.first_id_at(:'since')
 )
 SELECT
     CASE WHEN s.from_best <= 5 THEN 'best' ELSE 'worst' END AS which,

@@ -13,10 +13,9 @@ SELECT now() - interval '30 days' AS since
 \set other ''
 \endif
 WITH scored AS (
-    SELECT trajectory_id, avg(value) AS reward
-    FROM v1.rewards
-    WHERE id >= v1.first_id_at(:'since') AND is_counted
-    GROUP BY trajectory_id
+    SELECT trajectory_id, reward
+    FROM v1.trajectory_rewards
+    WHERE trajectory_id >= v1.first_id_at(:'since')
 ),
 judged AS (
     SELECT

@@ -13,10 +13,9 @@ SELECT now() - interval '30 days' AS since
 \set bad 0
 \endif
 WITH scored AS (
-    SELECT trajectory_id, avg(value) AS reward
-    FROM v1.rewards
-    WHERE id >= v1.first_id_at(:'since') AND is_counted
-    GROUP BY trajectory_id
+    SELECT trajectory_id, reward
+    FROM v1.trajectory_rewards
+    WHERE trajectory_id >= v1.first_id_at(:'since')
 ),
 asked AS (
     SELECT DISTINCT ON (trajectory_id) trajectory_id, project, policy, messages #>> '{-1,content}' AS prompt

@@ -11,10 +11,9 @@ WITH answered AS (
     GROUP BY project, policy, trajectory_id
 ),
 scored AS (
-    SELECT trajectory_id, avg(value) AS reward
-    FROM v1.rewards
-    WHERE id >= v1.first_id_at(:'since') AND is_counted
-    GROUP BY trajectory_id
+    SELECT trajectory_id, reward
+    FROM v1.trajectory_rewards
+    WHERE trajectory_id >= v1.first_id_at(:'since')
 )
 SELECT
     project,

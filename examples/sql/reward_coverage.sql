@@ -5,10 +5,9 @@ SELECT now() - interval '30 days' AS since
 \gset
 \endif
 WITH scored AS (
-    SELECT trajectory_id, min(created_at) AS first_rewarded_at
-    FROM v1.rewards
-    WHERE id >= v1.first_id_at(:'since') AND is_counted
-    GROUP BY trajectory_id
+    SELECT trajectory_id, first_rewarded_at
+    FROM v1.trajectory_rewards
+    WHERE trajectory_id >= v1.first_id_at(:'since')
 )
 SELECT
     date_trunc('week', t.created_at, 'UTC')::date AS week,

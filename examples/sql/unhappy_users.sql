@@ -1,4 +1,4 @@
--- The end users with the most thumbs down (a value of 0 or below, or false, that counts), and how much of what they judged it is.
+-- The end users with the most thumbs down (a judgement that counts and is worth 0 or less), and how much of what they judged it is.
 \if :{?since}
 \else
 SELECT now() - interval '30 days' AS since
@@ -8,14 +8,14 @@ SELECT
     r.project,
     t.policy,
     t.end_user,
-    count(*) FILTER (WHERE r.value <= 0) AS num_down,
+    count(*) FILTER (WHERE r.score <= 0) AS num_down,
     count(*) AS num_judged,
-    round(100.0 * count(*) FILTER (WHERE r.value <= 0) / count(*), 1) AS percent_down,
-    max(r.observed_at) FILTER (WHERE r.value <= 0) AS last_down_at
+    round(100.0 * count(*) FILTER (WHERE r.score <= 0) / count(*), 1) AS percent_down,
+    max(r.observed_at) FILTER (WHERE r.score <= 0) AS last_down_at
 FROM v1.rewards AS r
 JOIN v1.trajectories AS t ON t.id = r.trajectory_id
 WHERE r.is_counted AND r.id >= v1.first_id_at(:'since') AND t.end_user IS NOT NULL
 GROUP BY 1, 2, 3
-HAVING count(*) FILTER (WHERE r.value <= 0) > 0
+HAVING count(*) FILTER (WHERE r.score <= 0) > 0
 ORDER BY num_down DESC, percent_down DESC, 1, 2, 3
 LIMIT 20;

@@ -5,7 +5,7 @@ SELECT now() - interval '30 days' AS since
 \gset
 \endif
 WITH events AS MATERIALIZED (
-    SELECT project, source, key_name, metric, trajectory_id, value, comment, not_counted_reason
+    SELECT project, source, key_name, metric, trajectory_id, score, comment, not_counted_reason
     FROM v1.rewards
     WHERE id >= v1.first_id_at(:'since')
 )
@@ -16,7 +16,7 @@ SELECT
     metric,
     count(*) AS num_events,
     count(*) FILTER (WHERE not_counted_reason IS NULL) AS num_counted,
-    round((avg(value) FILTER (WHERE not_counted_reason IS NULL))::numeric, 3) AS reward,
+    round((avg(score) FILTER (WHERE not_counted_reason IS NULL))::numeric, 3) AS reward,
     count(comment) AS comments,
     left(regexp_replace(mode() WITHIN GROUP (ORDER BY comment), '\s+', ' ', 'g'), 20) AS usual_comment,
     mode() WITHIN GROUP (ORDER BY not_counted_reason) AS why_not_counted

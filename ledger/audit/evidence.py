@@ -30,6 +30,7 @@ _NOW = text("SELECT now()")
 # A call's exchanges differ in the last 16 bits of their ids.
 _ROWS = text(
     "SELECT count(DISTINCT substring(uuid_send(id) FOR 14)) FROM exchanges WHERE id >= :first AND id < :last"
+    " AND NOT is_shadow"
 )
 # What retention removed is no loss; it goes by months, so the hours of such a month are not judged.
 _IS_WHOLE = text("""

@@ -35,6 +35,8 @@ _OF_USER = text(f"""
 _OF_TRAJECTORY = text("""
     SELECT id FROM trajectories WHERE id = :id AND erased_at IS NULL
     UNION SELECT trajectory_id FROM exchanges WHERE trajectory_id = :id AND erased_at IS NULL
+    UNION SELECT sibling.id FROM sibling_runs AS run JOIN trajectories AS sibling ON sibling.id = ANY (run.sibling_ids)
+        WHERE run.trajectory_id = :id AND sibling.erased_at IS NULL
 """)
 
 

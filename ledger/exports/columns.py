@@ -33,6 +33,7 @@ STORED = {
     "seed": Kind.INTEGER, "num_prompt_tokens": Kind.INTEGER, "num_completion_tokens": Kind.INTEGER,
     "first_token_seconds": Kind.DOUBLE, "total_seconds": Kind.DOUBLE, "started_at": Kind.MOMENT,
     "is_trainable": Kind.BOOLEAN, "untrainable_reason": Kind.TEXT, "created_at": Kind.MOMENT,
+    "is_explored": Kind.BOOLEAN, "is_shadow": Kind.BOOLEAN,
 }  # fmt: skip
 """Columns of `exchanges` that are written as they are."""
 

@@ -148,6 +148,8 @@ def _call(row: Row, target: Target, call_id: UUID, choice: ChoiceRecord) -> Call
         first_token_seconds=from_storable(row["first_token_seconds"]),
         total_seconds=from_storable(row["total_seconds"]),
         choices=[choice],
+        is_explored=bool(row.get("is_explored")),  # older files have neither
+        is_shadow=bool(row.get("is_shadow")),
     )
 
 

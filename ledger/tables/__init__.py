@@ -13,6 +13,7 @@ from ledger.tables.learning import plans, route_baselines, step_samples, trainin
 from ledger.tables.metadata import metadata
 from ledger.tables.removals import removals
 from ledger.tables.rewards import comparisons, reward_events
+from ledger.tables.siblings import sibling_runs
 from ledger.tables.tenancy import api_keys, metrics, policies, policy_versions, projects
 from ledger.tables.traffic import groups, trajectories, trajectory_names
 
@@ -35,6 +36,7 @@ __all__ = [
     "removals",
     "reward_events",
     "route_baselines",
+    "sibling_runs",
     "step_samples",
     "tombstones",
     "training_steps",

@@ -80,6 +80,7 @@ groups = Table(
     one_of("reason", Reason),
     CheckConstraint("size IS NULL OR size >= 1", name="size_positive"),
     Index("ix_groups_open", "policy_id", "created_at", postgresql_where=text("state = 'open'")),
+    Index("ix_groups_step_id", "step_id", postgresql_where=text("step_id IS NOT NULL")),
     comment="Trajectories that attempted the same task; the reward baseline is computed inside a group.",
 )
 

@@ -46,6 +46,8 @@ def upgrade() -> None:
     with op.get_context().autocommit_block():
         for table, column in _NEW_WORDS:
             _run(f"ALTER TABLE {table} VALIDATE CONSTRAINT ck_{table}_{column}_known")
+        _run("DROP INDEX CONCURRENTLY IF EXISTS ix_groups_step_id")  # what an earlier attempt left unfinished
+        _run("CREATE INDEX CONCURRENTLY ix_groups_step_id ON groups (step_id) WHERE step_id IS NOT NULL")
 
 
 def downgrade() -> None:
@@ -60,4 +62,5 @@ def downgrade() -> None:
     for table, columns in _NEW_COLUMNS.items():
         for column in columns:
             _run(f"ALTER TABLE {table} DROP COLUMN {column}")
-    _run("DROP TABLE metrics, comparisons, route_baselines, plans, workers, judge_runs")
+    _run("DROP INDEX ix_groups_step_id")
+    _run("DROP TABLE metrics, comparisons, route_baselines, plans, workers, judge_runs, sibling_runs")

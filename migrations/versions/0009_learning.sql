@@ -144,6 +144,51 @@ COMMENT ON COLUMN workers.owner IS 'The process: host, pid and a random part.';
 COMMENT ON COLUMN workers.settings IS 'What decides when a step begins, and what it trains.';
 COMMENT ON COLUMN workers.started_at IS 'When the newest one started.';
 COMMENT ON COLUMN workers.seen_at IS 'When one was last seen alive.';
+CREATE TABLE IF NOT EXISTS sibling_runs (
+    id UUID NOT NULL, 
+    project_id UUID NOT NULL, 
+    policy_id UUID NOT NULL, 
+    trajectory_id UUID NOT NULL, 
+    exchange_id UUID NOT NULL, 
+    group_id UUID NOT NULL, 
+    sibling_ids UUID[] NOT NULL, 
+    state TEXT NOT NULL, 
+    num_attempts INTEGER DEFAULT 0 NOT NULL, 
+    num_tokens BIGINT DEFAULT 0 NOT NULL, 
+    reason TEXT, 
+    lease_owner TEXT, 
+    lease_expires_at TIMESTAMP WITH TIME ZONE, 
+    next_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL, 
+    finished_at TIMESTAMP WITH TIME ZONE, 
+    created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL, 
+    CONSTRAINT pk_sibling_runs PRIMARY KEY (id), 
+    CONSTRAINT ck_sibling_runs_state_known CHECK (state IN ('sampling', 'scoring', 'finished', 'dropped')), 
+    CONSTRAINT ck_sibling_runs_reason_known CHECK (reason IN ('prompt_mismatch', 'group_closed', 'erased', 'untrainable', 'sampling_failed', 'scorer_failed')), 
+    CONSTRAINT ck_sibling_runs_dropped_has_reason CHECK ((state = 'dropped') = (reason IS NOT NULL)), 
+    CONSTRAINT fk_sibling_runs_project_id_projects FOREIGN KEY(project_id) REFERENCES projects (id), 
+    CONSTRAINT fk_sibling_runs_policy_id_policies FOREIGN KEY(policy_id) REFERENCES policies (id)
+);
+
+CREATE INDEX IF NOT EXISTS ix_sibling_runs_created_at ON sibling_runs (created_at);
+CREATE INDEX IF NOT EXISTS ix_sibling_runs_waiting ON sibling_runs (next_at) WHERE finished_at IS NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS uq_sibling_runs_trajectory_id ON sibling_runs (trajectory_id);
+COMMENT ON TABLE sibling_runs IS 'Trajectories that the worker samples siblings for: at most once each.';
+COMMENT ON COLUMN sibling_runs.id IS 'UUIDv7 of the run; the siblings'' ids follow from it.';
+COMMENT ON COLUMN sibling_runs.project_id IS 'The tenant.';
+COMMENT ON COLUMN sibling_runs.policy_id IS 'The policy.';
+COMMENT ON COLUMN sibling_runs.trajectory_id IS 'The user''s trajectory.';
+COMMENT ON COLUMN sibling_runs.exchange_id IS 'Its one exchange.';
+COMMENT ON COLUMN sibling_runs.group_id IS 'Its group, which the siblings join.';
+COMMENT ON COLUMN sibling_runs.sibling_ids IS 'The siblings'' trajectories, sampled or not yet.';
+COMMENT ON COLUMN sibling_runs.state IS 'sampling, scoring, finished or dropped.';
+COMMENT ON COLUMN sibling_runs.num_attempts IS 'Failures in a row, in this state; a crash counts.';
+COMMENT ON COLUMN sibling_runs.num_tokens IS 'Tokens of prompts and answers; of what was lost, the most it can have been.';
+COMMENT ON COLUMN sibling_runs.reason IS 'Why it was dropped.';
+COMMENT ON COLUMN sibling_runs.lease_owner IS 'The worker that holds it.';
+COMMENT ON COLUMN sibling_runs.lease_expires_at IS 'When another may take it over.';
+COMMENT ON COLUMN sibling_runs.next_at IS 'Not to be taken before.';
+COMMENT ON COLUMN sibling_runs.finished_at IS 'When it ended.';
+COMMENT ON COLUMN sibling_runs.created_at IS 'When the row was written (UTC).';
 
 ALTER TABLE policies ADD COLUMN IF NOT EXISTS combination TEXT DEFAULT 'mean' NOT NULL;
 ALTER TABLE reward_events ADD COLUMN IF NOT EXISTS is_final BOOLEAN DEFAULT true NOT NULL;

@@ -37,7 +37,7 @@ CREATE OR REPLACE VIEW v1.rewards AS
 SELECT
     r.id, p.name AS project, r.target, r.trajectory_id, r.exchange_id, r.metric, r.value, r.content, r.comment,
     r.source, r.is_retraction, r.observed_at, r.created_at,
-    r.trajectory_id IS NOT NULL AND NOT r.is_retraction AND r.value IS NOT NULL AND r.weight > 0
+    r.trajectory_id IS NOT NULL AND NOT r.is_retraction AND r.value IS NOT NULL AND (r.weight > 0) IS TRUE
         AND (r.value < r.smallest OR r.value > r.largest) IS NOT TRUE
         AND NOT EXISTS (
             SELECT FROM public.reward_events AS later
@@ -49,7 +49,7 @@ SELECT
         AND (r.source <> 'judge' OR NOT EXISTS (
             SELECT FROM public.judgements AS other
             WHERE other.trajectory_id = r.trajectory_id AND other.source <> r.source
-                AND NOT other.is_retraction AND other.value IS NOT NULL AND other.weight > 0
+                AND NOT other.is_retraction AND other.value IS NOT NULL AND (other.weight > 0) IS TRUE
                 AND (other.value < other.smallest OR other.value > other.largest) IS NOT TRUE
                 AND NOT EXISTS (
                     SELECT FROM public.reward_events AS later
@@ -75,7 +75,7 @@ SELECT
         WHEN r.source = 'judge' AND EXISTS (
             SELECT FROM public.judgements AS other
             WHERE other.trajectory_id = r.trajectory_id AND other.source <> r.source
-                AND NOT other.is_retraction AND other.value IS NOT NULL AND other.weight > 0
+                AND NOT other.is_retraction AND other.value IS NOT NULL AND (other.weight > 0) IS TRUE
                 AND (other.value < other.smallest OR other.value > other.largest) IS NOT TRUE
                 AND NOT EXISTS (
                     SELECT FROM public.reward_events AS later

@@ -7,12 +7,14 @@ from typing import Any
 from fastapi import FastAPI, Request
 
 from ledger.errors import LedgerError, RewardRefusedError
+from ledger.identifiers import new_id
 from ledger.rewards import Answer, Posting, RewardPost, RewardResult
 from proxy.access.caller import Caller
 from proxy.body import read_body, read_headers
 from proxy.errors import ProxyError, RewardConflictAnswer, UnprocessableError
+from proxy.management.feedback_request import parse_feedback
 from proxy.management.nudge import Nudge
-from proxy.management.reward_request import parse_reward, parse_rewards
+from proxy.management.reward_request import parse_retraction, parse_reward, parse_rewards
 from proxy.management.reward_writer import BrokenPostError, RewardWriter
 from proxy.management.scopes import Judging
 from proxy.parts import Parts
@@ -31,6 +33,21 @@ class RewardRoutes:
         async def reward(caller: Judging, target: str, request: Request) -> dict[str, Any]:
             post = parse_reward(target, await self._body(request))
             return self._told(await self._writer.post(_posting(caller, post)))[0]
+
+        @app.delete("/v1/trajectories/{target:path}/reward")
+        async def retraction(caller: Judging, target: str, request: Request) -> dict[str, Any]:
+            """What its source said last stands no more. What it said stays in the history."""
+            post = parse_retraction(target, request.query_params, await self._body(request))
+            return self._told(await self._writer.post(_posting(caller, post)))[0]
+
+        @app.post("/v1/feedback")  # and /feedback: a missing /v1 is served
+        async def feedback(caller: Judging, request: Request) -> dict[str, Any]:
+            """TensorZero's. A dry run is checked and not written."""
+            asked = parse_feedback(await self._body(request))
+            if asked.is_dry_run:
+                return {"feedback_id": str(new_id())}
+            [answer] = self._told(await self._writer.post(_posting(caller, asked.post)))
+            return {"feedback_id": answer["id"]}
 
         @app.post("/v1/rewards")
         async def rewards(caller: Judging, request: Request) -> dict[str, Any]:
@@ -79,7 +96,7 @@ def said(result: RewardResult) -> dict[str, Any]:
     """`reason` and `note` say why it does not count, where it does not."""
     answer: dict[str, Any] = {
         "object": "reward",
-        "id": str(result.event_id),
+        "id": result.event_id and str(result.event_id),
         "status": result.status,
         "trajectory_id": result.trajectory_id and str(result.trajectory_id),
         "exchange_id": result.exchange_id and str(result.exchange_id),
@@ -87,6 +104,8 @@ def said(result: RewardResult) -> dict[str, Any]:
     }
     if result.not_counted_reason:
         answer |= {"reason": result.not_counted_reason, "note": result.note}
+    if result.taken_back:
+        answer["taken_back"] = {"id": str(result.taken_back.event_id), "value": result.taken_back.value}
     return answer
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from ledger.errors import LedgerError
@@ -52,13 +52,12 @@ class _Waiting:
 class RewardWriter:
     def __init__(self, engine: Engine, metrics: Metrics, max_waiting: int) -> None:
         """The engine's pool has room for NUM_LANES."""
-        self._engine = engine
         self._metrics = metrics
         self._max_waiting = max_waiting
         self._num_waiting = 0
         self._waiting: deque[_Waiting] = deque()
         self._has_news = asyncio.Event()
-        self._free = [Lane(f"rewards-{number}") for number in range(NUM_LANES)]
+        self._free = [Lane(engine, f"rewards-{number}") for number in range(NUM_LANES)]
         self._running: set[asyncio.Task[None]] = set()
 
     async def post(self, posting: Posting) -> list[RewardResult]:
@@ -174,7 +173,7 @@ class RewardWriter:
     async def _commit(self, lane: Lane, batch: list[_Waiting]) -> list[Answer]:
         """All of them, in one transaction. Raises LedgerUnavailableError, or whatever is wrong with one of them."""
         try:
-            answers = await lane.do(lambda: self._written(batch))
+            answers = await lane.transaction(lambda connection: _written(connection, batch))
         except UNREACHABLE as error:
             if _sqlstate(error).startswith(_TRY_AGAIN):
                 raise
@@ -183,13 +182,13 @@ class RewardWriter:
         self._metrics.reward_commits.inc()
         return answers
 
-    def _written(self, batch: list[_Waiting]) -> list[Answer]:
-        """In the lane's thread."""
-        with self._engine.begin() as connection:
-            answers = post_rewards(connection, [posting for one in batch for posting in one.postings])
-            if any(one.answered.done() for one in batch):  # was told 503, and may have posted again
-                raise TooLateError
-            return answers
+
+def _written(connection: Connection, batch: list[_Waiting]) -> list[Answer]:
+    """In the lane's thread."""
+    answers = post_rewards(connection, [posting for one in batch for posting in one.postings])
+    if any(one.answered.done() for one in batch):  # was told 503, and may have posted again
+        raise TooLateError
+    return answers
 
 
 def _tell(batch: Sequence[_Waiting], said: list[Answer] | Exception) -> None:

@@ -29,6 +29,7 @@ from proxy.errors import (
     UnprocessableError,
 )
 from proxy.management.bounded import in_transaction
+from proxy.management.comparison_routes import add_comparisons
 from proxy.management.erasing import erased
 from proxy.management.models import list_models, read_model
 from proxy.management.nudge import Nudge
@@ -47,6 +48,7 @@ def create_management(parts: Parts, engine: AsyncEngine, writer: RewardWriter, n
     _add_error_handlers(app)
     _add_models(app, parts)
     RewardRoutes(parts, writer, nudge).add_to(app)
+    add_comparisons(app, parts, engine, nudge)
     _add_reading(app, engine)
     _add_learning(app, parts, engine, nudge)
     _add_erasing(app, parts, engine)

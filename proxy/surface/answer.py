@@ -15,6 +15,7 @@ from proxy.attribution import attribute
 from proxy.body import read_body, usable_request_id
 from proxy.call import Call
 from proxy.call_log import CallLog
+from proxy.exploration import explored, is_explorable, sampling_of
 from proxy.external.model import external_model
 from proxy.external.request import understand_external
 from proxy.live import Target
@@ -66,13 +67,18 @@ async def answer(  # noqa: PLR0917 - what a call comes with
         call_id = record.call_id.hex
         if external:
             record = external.record(record, document.number("temperature"))
+        turn = await parts.conversations.place(record, request.body, is_captured=is_captured)
+        if external:
             reply = endpoint.new_reply(request, external.name, external.name)
             dispatch = parts.external.dispatched(external, endpoint.path, request, call_id)
         else:
+            if is_captured and is_explorable(request, record, target):
+                turn.record = explored(turn.record, parts.settings, parts.metrics)
             reply = endpoint.new_reply(request, target.upstream_model, target.public_model)
-            body = request.upstream_body(target.upstream_model, call_id, is_captured=is_captured)
+            body = request.upstream_body(
+                target.upstream_model, call_id, is_captured=is_captured, sampling=sampling_of(turn.record)
+            )
             dispatch = dispatched(parts, target, endpoint.path, body, call_id, request.affinity)
-        turn = await parts.conversations.place(record, request.body, is_captured=is_captured)
         call_log = CallLog(parts, turn, reply.capture, is_captured=is_captured)
         await Call(parts, endpoint, reply, dispatch, call_log).run(scope, send)
 

@@ -32,6 +32,7 @@ def understand_chat(document: Document, settings: ProxySettings) -> ModelRequest
         prompt_key="messages",
         num_choices=limits.checked_choices(values, settings),
         additions=_capture_fields(document),
+        can_teach=True,
         dropped=dropped_fields(PATH, values),
         max_tokens=limits.checked_max_tokens(
             values, "max_completion_tokens", "max_tokens", settings=settings

@@ -28,6 +28,7 @@ def understand_completion(document: Document, settings: ProxySettings) -> ModelR
         num_choices=num_prompts * limits.checked_choices(values, settings, num_prompts),
         num_prompts=num_prompts,
         additions=_capture_fields(values),
+        can_teach=not values.get("echo"),
         dropped=dropped_fields(PATH, values),
         max_tokens=limits.checked_max_tokens(values, "max_tokens", settings=settings),
     )

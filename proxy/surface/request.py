@@ -44,6 +44,7 @@ class ModelRequest:
     reply_id_field: str | None = None  # where the route takes the reply's id in the body (`resp_…`)
     dropped: frozenset[str] = frozenset()  # members that do not pass
     max_tokens: int | None = None
+    can_teach: bool = False  # vLLM can tell an id and a logprob for each token of the answer
 
     @property
     def body(self) -> dict[str, Any]:
@@ -77,13 +78,20 @@ class ModelRequest:
         """Of the body as it arrived: an SDK's retry has the same."""
         return hashlib.sha256(self.document.raw).hexdigest()
 
-    def upstream_body(self, model: str, call_id: str, *, is_captured: bool) -> bytes:
+    def upstream_body(
+        self, model: str, call_id: str, *, is_captured: bool, sampling: Mapping[str, str | None] | None = None
+    ) -> bytes:
+        """`sampling`: members that are set to a JSON text, or cut (None), to explore."""
         wanted = {"model": f'"{_escaped(model)}"'}
         if is_captured:
             wanted |= self.additions
         if self.reply_id_field:
             wanted[self.reply_id_field] = f'"resp_{call_id}"'
-        return self.document.rewritten(wanted, self.dropped - wanted.keys())
+        dropped = self.dropped - wanted.keys()
+        if sampling:
+            wanted |= {name: text for name, text in sampling.items() if text is not None}
+            dropped |= sampling.keys() - wanted.keys()
+        return self.document.rewritten(wanted, dropped)
 
 
 def _beginning(content: Any) -> str:

@@ -36,6 +36,7 @@ def understand_response(document: Document, settings: ProxySettings) -> ModelReq
         prompt_key="input",
         additions=_capture_fields(include, wants_logprobs=wants_logprobs),
         reply_id_field="request_id",
+        can_teach=not document.flag("stream") and not values.get("tools"),
         dropped=dropped_fields(PATH, values),
         max_tokens=limits.checked_max_tokens(values, "max_output_tokens", settings=settings),
     )

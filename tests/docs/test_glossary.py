@@ -24,6 +24,7 @@ LISTS = {
     "How judgements make one reward": [vocabulary.Combination, vocabulary.Direction],
     "Why a reward event is not part of the reward": [vocabulary.NotCounted],
     "State of a judge run": [vocabulary.JudgeRunState],
+    "State of a sibling run": [vocabulary.SiblingRunState, vocabulary.SiblingReason],
 }
 
 

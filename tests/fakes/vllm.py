@@ -5,7 +5,7 @@ gives the same answer and another adapter gives another. tests/loop/test_contrac
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -60,6 +60,8 @@ class FakeVllm:
     seen: list[Seen] = field(default_factory=list)
     num_aborted: int = 0
     num_chunks_sent: int = 0
+    load: tuple[int, int] | None = (0, 0)  # running and waiting, as /metrics says; None: no such route
+    on_chat: Callable[[], object] | None = None  # happens when a chat was asked for, before its answer
     known_paths_only: bool = False  # adapters load only from paths that exist
     serves_embeddings: bool = False  # a server that generates has no such route
     replays: list[Recorded] = field(default_factory=list)  # answered as the real server answered
@@ -89,6 +91,7 @@ class FakeVllm:
         app = web.Application(client_max_size=1 << 30, middlewares=[self._errors])
         app.router.add_get("/health", self._health)
         app.router.add_get("/version", self._version)
+        app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/load_lora_adapter", self._load)
         app.router.add_post("/v1/unload_lora_adapter", self._unload)
@@ -100,10 +103,28 @@ class FakeVllm:
         app.router.add_post("/v1/embeddings", partial(vllm_embeddings.answer, self))
         return app
 
+    async def _metrics(self, request: web.Request) -> web.Response:
+        """As vLLM 0.32 writes it, of what it counts the two that say how busy it is."""
+        if self.load is None:
+            raise web.HTTPNotFound
+        label = f'{{engine="0",model_name="{self.base_model}"}}'
+        names = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+        lines = [
+            line
+            for name, value in zip(names, self.load, strict=True)
+            for line in (f"# HELP {name} Text.", f"# TYPE {name} gauge", f"{name}{label} {float(value)}")
+        ]
+        by_reason = (
+            f'vllm:num_requests_waiting_by_reason{{engine="0",reason="capacity"}} {float(self.load[1])}'
+        )
+        return web.Response(text="\n".join([*lines, by_reason, ""]))
+
     @web.middleware
     async def _errors(self, request: web.Request, handler: Any) -> web.StreamResponse:
         raw = await request.read()
         self.seen.append(Seen(request.path, dict(request.headers), raw))
+        if self.on_chat is not None and request.path == "/v1/chat/completions":
+            self.on_chat()
         recorded = matching(self.replays, request, raw)
         try:
             if recorded is not None:

@@ -66,6 +66,7 @@ def seeded(engine: Engine) -> None:
         record_calls(connection, [
             odd_call(),
             a_call(version=None, untrainable_reason=Reason.EXTERNAL_MODEL, prompt_ids=None),
+            a_call(is_explored=True), a_call(is_shadow=True),
             n_call(2, group="task", num_prompts=1),
             sent(0), sent(5, num_retries=1), sent(9, num_retries=2, status=ExchangeStatus.FAILED),
             a_call(num_choices=4, num_prompts=2, choices=[a_choice(k, prompt_ids=[1, k // 2]) for k in range(4)]),

@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from statistics import mean
 from typing import Any
 
 from bench.ledger.world import Exchange, Task, Trajectory, moment
@@ -28,9 +27,8 @@ def by(key: Callable[..., Any], items: Iterable[Any]) -> dict[Any, list[Any]]:
 
 
 def score(trajectory: Trajectory, since: int) -> float | None:
-    """As the queries see it: only events of the time range."""
-    values = [r.value for r in trajectory.counted() if r.id >> 80 >= since and r.value is not None]
-    return mean(values) if values else None
+    """As the queries see it: of the trajectories that began in the time range, whenever they were judged."""
+    return trajectory.reward() if trajectory.id >> 80 >= since else None
 
 
 def percentile(values: list[float], share: float) -> float:

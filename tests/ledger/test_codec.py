@@ -37,6 +37,7 @@ def test_every_field_comes_back() -> None:
         2, status=ExchangeStatus.CANCELLED, retry_of=a_call().call_id, untrainable_reason=Reason.EXTERNAL_MODEL,
         started_at=datetime(2026, 1, 2, 3, 4, 5, 678, UTC), seed=1, top_k=3, top_p=0.5, max_tokens=9,
         first_token_seconds=0.1, total_seconds=0.2, client_name="c", http_status=200, key_id=a_call().call_id, is_streamed=True,
+        is_explored=True,
     )  # fmt: skip
     decoded = decode_call(encode_call(call))
     assert decoded == call
@@ -73,7 +74,7 @@ def held_by(encoded: bytes, *, is_json: bool) -> dict[str, Any]:
 def test_fields_of_another_version_do_not_matter(is_json: bool) -> None:
     call = a_call(client_name="\ud800" if is_json else "c", seed=None)
     held = held_by(encode_call(call), is_json=is_json)
-    del held["seed"]
+    del held["seed"], held["is_explored"]
     held["attribution"]["field_of_a_newer_version"] = held["choices"][0]["another"] = held["one_more"] = 1
     assert call_of(held) == call
 

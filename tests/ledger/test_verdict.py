@@ -42,6 +42,7 @@ def test_a_complete_sampled_exchange_is_trainable() -> None:
         ("logprobs_mismatch", {}, {"sampling_logprobs": [-1.0, INF, -1.0]}),
         ("empty_completion", {"temperature": 0.0}, {"completion_ids": [], "sampling_logprobs": []}),
         ("greedy", {"temperature": 0.0}, {}),
+        ("greedy", {"top_k": 1}, {}),
     ],
 )
 def test_the_first_reason_wins(reason: str, call: dict[str, Any], choice: dict[str, Any]) -> None:

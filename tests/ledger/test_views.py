@@ -36,7 +36,9 @@ UNCOMMENTED = text(f"""
     SELECT p.proname FROM pg_proc p
     WHERE p.pronamespace = 'v1'::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL
 """)
-DISAGREEING = text("SELECT count(*) FROM v1.rewards WHERE is_counted <> (not_counted_reason IS NULL)")
+DISAGREEING = text(
+    "SELECT count(*) FROM v1.rewards WHERE is_counted IS DISTINCT FROM (not_counted_reason IS NULL)"
+)
 REASONS = text("SELECT DISTINCT not_counted_reason FROM v1.rewards")
 RELATIONS = text(
     "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')"

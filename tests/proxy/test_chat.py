@@ -187,3 +187,16 @@ def test_a_temperature_is_recorded_as_vllm_reads_it(proxy: RunningProxy, given: 
     """pydantic takes "0.25" for a number: the trainer must divide by the one that was sampled with."""
     proxy.chat(temperature=given)
     assert proxy.exchanges()[0].temperature == recorded
+
+
+def test_the_caller_may_name_the_route(proxy: RunningProxy) -> None:
+    proxy.chat(headers={"X-Route": "support"})
+    proxy.chat(metadata={"route": "billing"})
+    proxy.chat()
+    proxy.exchanges(3)
+    with proxy.engine.connect() as connection:
+        found = connection.exec_driver_sql("SELECT route FROM trajectories ORDER BY id").scalars().all()
+    assert found[:2] == ["support", "billing"]
+    assert len(found[2]) == 32
+    refused = proxy.chat(headers={"X-Route": "r" * 257})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "X-Route")

@@ -44,6 +44,7 @@ def check_finished_once(engine, trainer) -> None:
     ]
     assert one(engine, "SELECT live_version FROM policies") == 1
     assert one(engine, "SELECT count(*) FROM step_samples WHERE is_used") == 5
+    assert rows(engine, "SELECT mean, num_samples FROM route_baselines") == [(0.5, 5)]
     assert one(engine, "SELECT adapter_sha256 FROM policy_versions WHERE version = 1") == digest(trainer)
     assert [path.name for path in trainer.settings.adapters.iterdir()] == ["default@1"]
     assert [path.name for path in trainer.settings.checkpoints_root.iterdir()] == ["default@1"]

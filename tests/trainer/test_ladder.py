@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
+from ledger.comparisons import Comparison, post_comparison
 from ledger.identifiers import choice_id
 from ledger.recording import record_calls
 from ledger.records import Attribution, CallRecord
@@ -214,3 +215,17 @@ def test_a_step_records_by_which_rule_rewards_were_made(engine, make_trainer) ->
         "metrics": [{"name": "tone", "smallest": 0, "largest": 5, "direction": "higher", "weight": 1}],
     }  # fmt: skip
     assert (settings["baseline_min_samples"], settings["baseline_window"]) == (4, 256)
+
+
+def test_two_lone_calls_that_were_compared_teach_as_a_group(engine, make_trainer) -> None:
+    trainer = make_trainer(**NOW)
+    calls = lone(10, [1.0, 0.0])
+    add(engine, *calls, rewards=[None, None])
+    better, worse = (RewardPost(str(each.call_id)) for each in calls)
+    with engine.begin() as connection:
+        post_comparison(connection, "default", Comparison(better, worse))
+    assert tick(trainer).state is StepState.PUBLISHED
+    assert set(rows(engine, SAMPLES)) == {
+        (1.0, 0.0, "comparison_group", 2, 1.0, None),
+        (-1.0, 0.0, "comparison_group", 2, -1.0, None),
+    }

@@ -187,3 +187,16 @@ def test_a_turn_that_another_provider_answered_is_left_out_and_the_others_are_le
         (2, 0),
         (1, 0),
     ]
+
+
+def test_a_step_says_which_rungs_taught_and_how_much_had_no_variance(engine, make_trainer) -> None:
+    """B110: a run in which every group is degenerate does not look alive."""
+    trainer = make_trainer(step_groups=4)
+    add_group(engine, 1, [1.0, 0.0])
+    for seed in (2, 3, 4):
+        add_group(engine, seed, [0.5, 0.5])
+    tick(trainer)
+    metrics = one(engine, "SELECT metrics FROM training_steps")
+    assert metrics["frac_groups_without_variance"] == 0.75
+    assert metrics["num_groups_by_reason"] == {"no_variance": 3}
+    assert metrics["num_exchanges_by_baseline"] == {"choices_group": 2}
