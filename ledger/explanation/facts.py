@@ -115,9 +115,9 @@ def _group(
     connection: Connection, group_id: UUID | None, policy_id: UUID, worker: Worker | None
 ) -> dict[str, Any] | None:
     """The group, its members (the first hundred), and where it is open what it waits for and until when."""
-    if group_id is None:
+    row = connection.execute(_GROUP, {"id": group_id}).mappings().first()
+    if row is None:
         return None
-    row = connection.execute(_GROUP, {"id": group_id}).mappings().one()
     members = connection.execute(_MEMBERS, {"group_id": group_id, "limit": MAX_MEMBERS}).mappings()
     return {
         **row,
