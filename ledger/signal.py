@@ -60,12 +60,18 @@ _USED = text("""
 _STEPS = text("""
     SELECT policy_id, state, count(*) AS number FROM training_steps WHERE id >= :since GROUP BY 1, 2
 """)
+_JUDGED = text("""
+    SELECT policy_id, state, count(*) AS number, coalesce(sum(cost), 0) AS cost,
+        CAST(coalesce(sum(num_prompt_tokens), 0) + coalesce(sum(num_completion_tokens), 0) AS bigint) AS num_tokens,
+        (array_agg(reason ORDER BY id DESC))[1] AS newest_reason
+    FROM judge_runs WHERE created_at >= now() - CAST(:period AS interval) GROUP BY 1, 2 ORDER BY 1, 2
+""")
 
 
 def read_signal(connection: Connection, *, days: float, effect: float) -> dict[str, dict[str, Any]]:
     """By line of each policy. `effect` is the improvement that the rewards should be able to show, in units of reward."""
     since = connection.scalar(_SINCE, {"period": timedelta(days=days)})
-    period = {"since": since, "max_scored": MAX_SCORED}
+    period = {"since": since, "max_scored": MAX_SCORED, "period": timedelta(days=days)}
     policies = read_policies(connection)
     found = {
         policy.line: {"live_version": policy.live_version, "base_model": policy.base_model}
@@ -83,6 +89,7 @@ def _parts(
     groups = _by(connection, _GROUPS, period, "policy_id")
     steps = _by(connection, _STEPS, period, "policy_id")
     used = _by(connection, _USED, period, "policy_id")
+    judged = _by(connection, _JUDGED, period, "policy_id")
     events = _by(connection, _EVENTS, period, "project", "policy")
     scored = _by(connection, _NUM_SCORED, period, "project", "policy")
     newest = {**period, "ids": list(connection.scalars(_NEWEST, period))}
@@ -99,11 +106,23 @@ def _parts(
                 | {"groups": _groups(groups[policy.id,])}
                 | {"steps": {row["state"]: row["number"] for row in steps[policy.id,]}}
                 | {"used": _used(used[policy.id,])}
+                | {"judged": _judged(judged[policy.id,])}
                 | {"next_step": next_step(connection, policy.id)}
                 | {"evidence": _evidence(rewards, effect)},
             )
         )
     return found
+
+
+def _judged(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What judge models did and cost; why the newest run of each state failed or was refused."""
+    reasons = {row["state"]: row["newest_reason"] for row in rows if row["newest_reason"]}
+    return {
+        "by_state": {row["state"]: row["number"] for row in rows},
+        "cost": sum(row["cost"] for row in rows),
+        "num_tokens": sum(row["num_tokens"] for row in rows),
+        "newest_reasons": reasons,
+    }
 
 
 def _by(
