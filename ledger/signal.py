@@ -17,7 +17,7 @@ from ledger.reading import plain
 from ledger.vocabulary import Reason
 from ledger.waiting import next_step
 
-MAX_SCORED = 20_000  # the newest ones tell the spread well enough
+MAX_SCORED = 5_000  # of all policies: the newest ones tell the spread well enough
 _SINCE = text("SELECT v1.first_id_at(now() - CAST(:period AS interval))")
 _CAPTURED = text("""
     SELECT policy_id, untrainable_reason AS reason, count(*) AS number
@@ -27,18 +27,25 @@ _EVENTS = text("""
     SELECT project, policy, metric, not_counted_reason AS reason, count(*) AS number
     FROM v1.rewards WHERE id >= :since GROUP BY 1, 2, 3, 4
 """)
-_SCORED = text("""
-    WITH judged AS (
-        SELECT DISTINCT trajectory_id FROM v1.rewards WHERE id >= :since AND is_counted
-        ORDER BY trajectory_id DESC LIMIT :max_scored
-    )
-    SELECT v.project, v.policy, v.first_version AS version, array_agg(v.reward ORDER BY v.id) AS rewards
-    FROM judged CROSS JOIN LATERAL (
-        SELECT t.id, t.project, t.policy, t.first_version, t.reward FROM v1.trajectories AS t
-        WHERE t.id = judged.trajectory_id
-    ) AS v
-    WHERE v.first_version IS NOT NULL AND v.reward IS NOT NULL
-    GROUP BY 1, 2, 3
+_NUM_SCORED = text("""
+    SELECT project, policy, count(DISTINCT trajectory_id) AS number
+    FROM v1.rewards WHERE id >= :since AND is_counted GROUP BY 1, 2
+""")
+_NEWEST = text("""
+    SELECT DISTINCT trajectory_id FROM v1.rewards WHERE id >= :since AND is_counted
+    ORDER BY trajectory_id DESC LIMIT :max_scored
+""")
+_BY_VERSION = text("""
+    SELECT t.policy_id, e.version, array_agg(r.reward ORDER BY t.id) AS rewards
+    FROM (SELECT id, policy_id FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[]))) AS t
+    JOIN (
+        SELECT trajectory_id, reward FROM v1.trajectory_rewards WHERE trajectory_id = ANY (CAST(:ids AS uuid[]))
+    ) AS r ON r.trajectory_id = t.id
+    JOIN (
+        SELECT trajectory_id, min(version) AS version FROM exchanges
+        WHERE trajectory_id = ANY (CAST(:ids AS uuid[])) AND id >= :since AND version IS NOT NULL GROUP BY 1
+    ) AS e ON e.trajectory_id = t.id
+    GROUP BY 1, 2
 """)
 _GROUPS = text("""
     SELECT policy_id, state, reason, count(*) AS number FROM groups WHERE id >= :since GROUP BY 1, 2, 3
@@ -53,12 +60,18 @@ _USED = text("""
 _STEPS = text("""
     SELECT policy_id, state, count(*) AS number FROM training_steps WHERE id >= :since GROUP BY 1, 2
 """)
+_JUDGED = text("""
+    SELECT policy_id, state, count(*) AS number, coalesce(sum(cost), 0) AS cost,
+        CAST(coalesce(sum(num_prompt_tokens), 0) + coalesce(sum(num_completion_tokens), 0) AS bigint) AS num_tokens,
+        (array_agg(reason ORDER BY id DESC))[1] AS newest_reason
+    FROM judge_runs WHERE created_at >= now() - CAST(:period AS interval) GROUP BY 1, 2 ORDER BY 1, 2
+""")
 
 
 def read_signal(connection: Connection, *, days: float, effect: float) -> dict[str, dict[str, Any]]:
     """By line of each policy. `effect` is the improvement that the rewards should be able to show, in units of reward."""
     since = connection.scalar(_SINCE, {"period": timedelta(days=days)})
-    period = {"since": since, "max_scored": MAX_SCORED}
+    period = {"since": since, "max_scored": MAX_SCORED, "period": timedelta(days=days)}
     policies = read_policies(connection)
     found = {
         policy.line: {"live_version": policy.live_version, "base_model": policy.base_model}
@@ -76,25 +89,40 @@ def _parts(
     groups = _by(connection, _GROUPS, period, "policy_id")
     steps = _by(connection, _STEPS, period, "policy_id")
     used = _by(connection, _USED, period, "policy_id")
+    judged = _by(connection, _JUDGED, period, "policy_id")
     events = _by(connection, _EVENTS, period, "project", "policy")
-    scored = _by(connection, _SCORED, period, "project", "policy")
+    scored = _by(connection, _NUM_SCORED, period, "project", "policy")
+    newest = {**period, "ids": list(connection.scalars(_NEWEST, period))}
+    by_version = _by(connection, _BY_VERSION, newest, "policy_id")
     found = []
     for policy in policies:
         name = (policy.project, policy.name)
-        rewards = {row["version"]: row["rewards"] for row in scored[name]}
+        rewards = {row["version"]: row["rewards"] for row in by_version[policy.id,]}
         found.append(
             (
                 policy,
                 _captured(captured[policy.id,])
-                | {"events": _events(events[name]), "num_scored": sum(map(len, rewards.values()))}
+                | {"events": _events(events[name]), "num_scored": sum(row["number"] for row in scored[name])}
                 | {"groups": _groups(groups[policy.id,])}
                 | {"steps": {row["state"]: row["number"] for row in steps[policy.id,]}}
                 | {"used": _used(used[policy.id,])}
+                | {"judged": _judged(judged[policy.id,])}
                 | {"next_step": next_step(connection, policy.id)}
                 | {"evidence": _evidence(rewards, effect)},
             )
         )
     return found
+
+
+def _judged(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What judge models did and cost; why the newest run of each state failed or was refused."""
+    reasons = {row["state"]: row["newest_reason"] for row in rows if row["newest_reason"]}
+    return {
+        "by_state": {row["state"]: row["number"] for row in rows},
+        "cost": sum(row["cost"] for row in rows),
+        "num_tokens": sum(row["num_tokens"] for row in rows),
+        "newest_reasons": reasons,
+    }
 
 
 def _by(

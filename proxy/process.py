@@ -77,7 +77,7 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         rewards_engine = sync_engine(url, pool_size=NUM_LANES)
         stack.callback(rewards_engine.dispose)
         rewards = RewardWriter(rewards_engine, metrics, settings.max_waiting_rewards)
-        stack.callback(rewards.close)
+        stack.push_async_callback(rewards.close)
         valkey = valkey_at(redis_url, settings.valkey_wait_seconds, metrics.valkey_failures.inc)
         works: list[Callable[[], Awaitable[None]]] = [
             partial(replicas.watch, settings.watch_seconds),

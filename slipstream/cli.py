@@ -18,6 +18,7 @@ from slipstream.commands.erase import erase
 from slipstream.commands.files import export, import_
 from slipstream.commands.judge import judge
 from slipstream.commands.keys import keys
+from slipstream.commands.metrics import metrics
 from slipstream.commands.retention import retention
 from slipstream.commands.status import status
 from slipstream.commands.train import train
@@ -39,6 +40,7 @@ app.command()(status)
 app.command()(look.versions)
 app.command()(audit)
 app.add_typer(keys, name="keys")
+app.add_typer(metrics, name="metrics")
 app.add_typer(retention, name="retention")
 app.command()(act.reward)
 app.command()(train)

@@ -19,13 +19,14 @@ JUDGE_EVERY = timedelta(seconds=30)
 RETENTION = "slipstream.retention"
 RETENTION_EVERY = timedelta(hours=1)
 RETENTION_SECONDS = 60.0  # a run never holds up training for longer; what is left is the next one's
-
-
 SIBLINGS = "slipstream.siblings"
 
 
 def create_celery(settings: TrainerSettings, siblings_every: float | None = None) -> Celery:
-    """`siblings_every`: in seconds; None: no siblings are made. An application that knows the schedule; the tasks themselves are registered by trainer.worker."""
+    """An application that knows the schedule; the tasks themselves are registered by trainer.worker.
+
+    `siblings_every`: in seconds; None: no siblings are made.
+    """
     app = Celery("slipstream", broker=settings.redis_url)
     app.conf.update(
         task_default_queue=TRAINING_QUEUE,

@@ -39,8 +39,8 @@ logger = structlog.get_logger()
 
 
 def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None = None) -> None:
-    """Blocks until SIGTERM. Without settings of a judge it judges nothing. Raises LedgerError at once if the database, or another base model
-    under the policy's name, makes work impossible.
+    """Blocks until SIGTERM. Without settings of a judge it judges nothing. Raises LedgerError at once if the database, or
+    another base model under the policy's name, makes work impossible.
     """
     configure_logs("worker", settings.log_level)
     engine = sync_engine(settings.database_url)
@@ -56,8 +56,8 @@ def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None =
     judge = JudgeThread(judge_settings, settings.silence_seconds)
     app = create_celery(settings)
     register_tasks(app, ticker, engine, judge)
+    register_siblings(app, siblings)
     planner = make_planner(settings, engine)
-    app.task(siblings.wake, name=SIBLINGS)
     Thread(target=ticker.tick_when_silent, name="slipstream-ticker", daemon=True).start()
     Thread(target=planner.run, name="slipstream-planner", daemon=True).start()
     siblings.start()
@@ -129,6 +129,12 @@ def make_watch(settings: TrainerSettings, engine: Engine, ticker: Ticker) -> Sib
             "siblings_off", reason="nobody scores them: set SLIPSTREAM_SCORER_URL or SLIPSTREAM_JUDGE"
         )
     return SiblingWatch(lambda: make_siblings(siblings), settings.silence_seconds)
+
+
+def register_siblings(app: Celery, watch: SiblingWatch) -> None:
+    @app.task(name=SIBLINGS)  # type: ignore[untyped-decorator]
+    def run_siblings() -> None:
+        watch.wake()
 
 
 def known_learners(engine: Engine, settings: TrainerSettings) -> list[Policy]:

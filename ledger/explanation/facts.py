@@ -45,9 +45,16 @@ _SAMPLES = text("""
     WHERE x.trajectory_id = :id ORDER BY x.step_id, x.exchange_id
 """)
 _GROUP = text("""
-    SELECT id, kind, key, sequence, size, state, reason, step_id, step_version, num_members, num_scored, reward_mean,
-        reward_min, reward_max, has_signal, last_member_at, created_at
-    FROM v1.groups WHERE id = :id
+    SELECT g.id, g.kind, g.key, g.sequence, g.size, g.state, g.reason, g.step_id, g.route, g.last_member_at, g.created_at,
+        g.reward_mean AS stored_mean, g.num_scored AS num_stored, s.version AS step_version, m.*
+    FROM groups AS g
+    LEFT JOIN training_steps AS s ON s.id = g.step_id
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS num_members, count(v.reward) AS num_scored, count(*) FILTER (WHERE v.is_final) AS num_final,
+            avg(v.reward) AS reward_mean, min(v.reward) AS reward_min, max(v.reward) AS reward_max
+        FROM v1.trajectories AS v WHERE v.group_id = g.id
+    ) AS m
+    WHERE g.id = :id
 """)
 _MEMBERS = text("""
     SELECT v.id, v.reward, v.verdict, v.verdict_reason FROM v1.trajectories AS v
@@ -108,9 +115,9 @@ def _group(
     connection: Connection, group_id: UUID | None, policy_id: UUID, worker: Worker | None
 ) -> dict[str, Any] | None:
     """The group, its members (the first hundred), and where it is open what it waits for and until when."""
-    if group_id is None:
+    row = connection.execute(_GROUP, {"id": group_id}).mappings().first()
+    if row is None:
         return None
-    row = connection.execute(_GROUP, {"id": group_id}).mappings().one()
     members = connection.execute(_MEMBERS, {"group_id": group_id, "limit": MAX_MEMBERS}).mappings()
     return {
         **row,

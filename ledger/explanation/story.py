@@ -7,25 +7,33 @@ from collections.abc import Iterator
 from typing import Any
 
 from ledger.explanation.words import MEANING
-from ledger.vocabulary import BaselineKind, GroupKind, GroupState, GroupWaitsFor, IdentifiedBy, Verdict
+from ledger.vocabulary import (
+    BaselineKind,
+    GroupKind,
+    GroupState,
+    GroupWaitsFor,
+    IdentifiedBy,
+    NotCounted,
+    Verdict,
+)
 
 Facts = dict[str, Any]
 MAX_TURNS = 50
 
-_IDENTIFIED = {
+IDENTIFIED = {
     IdentifiedBy.PATH: "by the id in the path of its calls",
     IdentifiedBy.HEADER: "by the id in a header of its calls",
     IdentifiedBy.METADATA: "by the id in the metadata of its calls",
     IdentifiedBy.CONVERSATION: "by its conversation: its messages are ones that were answered before",
     IdentifiedBy.NEW: "as a new one: nothing named it, and no conversation led to it",
 }
-_KINDS = {
+KINDS = {
     GroupKind.EXPLICIT: "an explicit group, which the caller named",
     GroupKind.CHOICES: "the group of the choices of one call",
     GroupKind.PROMPT: "a prompt group: the same first prompt, tools and policy",
     GroupKind.COMPARISON: "a comparison group: somebody compared its members",
 }
-_BASELINES = {
+BASELINES = {
     BaselineKind.EXPLICIT_GROUP: "its explicit group",
     BaselineKind.CHOICES_GROUP: "the choices of its call",
     BaselineKind.PROMPT_GROUP: "its prompt group",
@@ -33,21 +41,21 @@ _BASELINES = {
     BaselineKind.STORED_GROUP: "an earlier group of the same task, as it was stored",
     BaselineKind.RUNNING: "the running baseline of its route",
 }
-_WAITS_FOR = {
+WAITS_FOR = {
     GroupWaitsFor.SCORES: "rewards of its members",
     GroupWaitsFor.FINAL: "a final reward",
     GroupWaitsFor.MEMBERS: "the members that were declared",
     GroupWaitsFor.BASELINE: "rewards of its route to compare a single one with",
     GroupWaitsFor.GRACE: "the end of its grace period",
 }
-_COUNTS = {
-    "early": "its target is not known yet",
-    "other_metric": "the policy does not declare its metric, or gives it no weight",
-    "superseded": "the same source judged again",
-    "retraction": "it takes back what the source said before",
-    "no_value": "it is a remark without a value",
-    "out_of_range": "it lies outside the range that the policy accepts",
-    "outranked": "it is a judge's, and somebody else judged",
+COUNTS_NOT = {
+    NotCounted.EARLY: "its target is not known yet",
+    NotCounted.OTHER_METRIC: "the policy does not declare its metric, or gives it no weight",
+    NotCounted.SUPERSEDED: "the same source judged again",
+    NotCounted.RETRACTION: "it takes back what the source said before",
+    NotCounted.NO_VALUE: "it is a remark without a value",
+    NotCounted.OUT_OF_RANGE: "it lies outside the range that the policy accepts",
+    NotCounted.OUTRANKED: "it is a judge's, and somebody else judged",
 }
 
 
@@ -65,7 +73,7 @@ def story_of(explained: Facts) -> list[str]:
 
 def _origin(facts: Facts) -> Iterator[str]:
     name = f" (the caller's '{facts['external_id']}')" if facts["external_id"] else ""
-    how = _IDENTIFIED[IdentifiedBy(facts["identified_by"])]
+    how = IDENTIFIED[IdentifiedBy(facts["identified_by"])]
     yield f"Trajectory {facts['id']}{name} of policy {facts['policy']} was identified {how}."
     if facts["choice_index"]:
         yield f"It began as choice {facts['choice_index']} of a call."
@@ -104,12 +112,12 @@ def _turn(turn: Facts) -> str:
 
 
 def _judgements(facts: Facts) -> Iterator[str]:
-    for event in facts["events"]:
+    for event in facts["events"][-MAX_TURNS:]:
         about = f"exchange {event['exchange_id']}" if event["exchange_id"] else "the trajectory"
         value = "no value" if event["value"] is None else f"{event['value']:g}"
         counts = (
             "It counts." if event["is_counted"]
-            else f"It does not count, {event['not_counted_reason']}: {_COUNTS[event['not_counted_reason']]}."
+            else f"It does not count, {event['not_counted_reason']}: {COUNTS_NOT[event['not_counted_reason']]}."
         )  # fmt: skip
         yield f"Source {event['source']} judged {about}: {event['metric']} = {value}. {counts}"
     if facts["reward"] is None:
@@ -124,11 +132,11 @@ def _group(facts: Facts) -> Iterator[str]:
     if group is None:
         yield "It is in no group."
         return
-    kind = _KINDS[GroupKind(group["kind"])]
+    kind = KINDS[GroupKind(group["kind"])]
     size = f" of {group['size']} declared" if group["size"] else ""
     yield (
         f"It is in {kind} ({group['id']}), with {_number(group['num_members'], 'member')}{size}, "
-        f"{group['num_scored']} of them scored. The group is {group['state']}."
+        f"{group['num_scored']} of them scored. The group is {_state(group)}."
     )
     if group["waiting"]:
         yield _waiting(group["waiting"])
@@ -136,10 +144,16 @@ def _group(facts: Facts) -> Iterator[str]:
         yield "No worker was ever started for this policy, so nothing says how long it waits."
 
 
+def _state(group: Facts) -> str:
+    step = f" by step {group['step_version']}" if group["step_version"] is not None else ""
+    reason = f", {group['reason']}: {MEANING[group['reason']]}" if group["reason"] else ""
+    return f"{group['state']}{step}{reason}"
+
+
 def _waiting(waiting: Facts) -> str:
     if waiting["is_ready"]:
         return "The group is ready: the next step may take it."
-    words = " and ".join(_WAITS_FOR[word] for word in waiting["waits_for"])
+    words = " and ".join(WAITS_FOR[word] for word in waiting["waits_for"])
     until = f", at {_moment(waiting['ready_at'])} at the latest" if waiting["ready_at"] else ""
     return f"The group is not ready: it waits for {words}{until}."
 
@@ -158,7 +172,7 @@ def _sample(sample: Facts) -> str:
     what = f"exchange {sample['exchange_id']}"
     compared = ""
     if sample["baseline"] is not None:
-        kind = _BASELINES[BaselineKind(sample["baseline_kind"])]
+        kind = BASELINES[BaselineKind(sample["baseline_kind"])]
         of = (
             f" of {_number(sample['num_baseline_samples'], 'reward')}"
             if sample["num_baseline_samples"]

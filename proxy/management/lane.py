@@ -23,7 +23,8 @@ class Lane:
         self._engine = engine
         self._connection: Connection | None = None
         self._works: SimpleQueue[_Work | None] = SimpleQueue()
-        Thread(target=self._run, name=name, daemon=True).start()
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
 
     def transaction(self, question: Callable[[Connection], T]) -> "asyncio.Future[T]":
         """What it answers, committed."""
@@ -32,9 +33,10 @@ class Lane:
         self._works.put((question, loop, future))
         return future
 
-    def end(self) -> None:
-        """Behind what was asked before."""
+    def end(self, seconds: float) -> None:
+        """Behind what was asked before; waits no longer than that for it."""
         self._works.put(None)
+        self._thread.join(seconds)
 
     def _run(self) -> None:
         while given := self._next():

@@ -29,6 +29,7 @@ NUM_LANES = 3
 MOST_TOGETHER = 200  # posts: as many locks does Postgres hold for a batch, twice
 _PATIENCE_SECONDS = 0.25  # then the next batch goes another way
 _MOST_TRIES = 5
+_CLOSE_SECONDS = 2.0
 _TOO_MANY = "More rewards wait to be written than SLIPSTREAM_MAX_WAITING_REWARDS allows; try again soon."
 _TRY_AGAIN = ("40", "55P03")  # SQLSTATE: a deadlock, a lock that was not to be had
 
@@ -57,7 +58,8 @@ class RewardWriter:
         self._num_waiting = 0
         self._waiting: deque[_Waiting] = deque()
         self._has_news = asyncio.Event()
-        self._free = [Lane(engine, f"rewards-{number}") for number in range(NUM_LANES)]
+        self._lanes = [Lane(engine, f"rewards-{number}") for number in range(NUM_LANES)]
+        self._free = list(self._lanes)
         self._running: set[asyncio.Task[None]] = set()
 
     async def post(self, posting: Posting) -> list[RewardResult]:
@@ -102,11 +104,10 @@ class RewardWriter:
                 task.add_done_callback(self._running.discard)
                 await asyncio.wait({task}, timeout=_PATIENCE_SECONDS)
 
-    def close(self) -> None:
-        for lane in self._free:
-            lane.end()
+    async def close(self) -> None:
         for task in self._running:
             task.cancel()
+        await asyncio.gather(*(asyncio.to_thread(lane.end, _CLOSE_SECONDS) for lane in self._lanes))
 
     def _next_batch(self) -> list[_Waiting]:
         batch: list[_Waiting] = []

@@ -36,10 +36,14 @@ def _item(request: Request, data: Any) -> Result:
 
 
 def _success(request: Request, http_status: int, data: dict[str, Any]) -> Result:
-    texts = {name: _text(data.get(name)) for name in ("trajectory_id", "exchange_id")}
+    texts = {name: _text(data.get(name)) for name in ("trajectory_id", "exchange_id", "note")}
+    counts = data.get("counts")
     status = _text(data.get("status")) or "found"
     own_id = request.id or _text(data.get("id"))
-    return Result(ok=True, status=status, http_status=http_status, id=own_id, data=data, **texts)
+    return Result(
+        ok=True, status=status, http_status=http_status, id=own_id, data=data,
+        counts=counts if isinstance(counts, bool) else None, **texts,
+    )  # fmt: skip
 
 
 def _failure(request: Request, seen: Answer | Exception, data: Any) -> Result:

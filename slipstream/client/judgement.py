@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 from slipstream.client.request import Request, encoded
-from slipstream.client.result import InvalidArgumentError
+from slipstream.client.result import InvalidArgumentError, Result
 from slipstream.client.target import target_of
 
 
@@ -53,23 +53,26 @@ def item(given: Any) -> Request:
 
 
 def comparison(preferred: Any, other: Any, fields: Mapping[str, Any]) -> Request:
-    body = {"preferred": target_of(preferred), "other": target_of(other), **_said(fields, _OF_COMPARISONS)}
+    """Each side a target, or (target, choice)."""
+    body = {"preferred": _side(preferred), "other": _side(other), **_said(fields, _OF_COMPARISONS)}
     body.setdefault("id", _new_id())
     return Request("POST", "/v1/comparisons", encoded(body), body["id"])
 
 
 def retraction(target: Any, fields: Mapping[str, Any]) -> Request:
-    query = _said(fields, _OF_RETRACTIONS)
-    query.setdefault("id", _new_id())
-    return Request("DELETE", f"{_path(target_of(target))}/reward?{urlencode(query)}", id=query["id"])
+    """Of what was said last about a target, or of a comparison by its result. Taken back twice is taken back."""
+    said = _said(fields, _OF_RETRACTIONS)
+    if isinstance(target, Result) and target.data.get("object") == "comparison":
+        return Request("DELETE", f"/v1/comparisons/{quote(str(target.data.get('id')), safe='')}")
+    return Request("DELETE", f"{_path(target_of(target))}/reward?{urlencode(said)}")
 
 
 def explanation(target: Any) -> Request:
     return Request("GET", f"{_path(target_of(target))}/explain")
 
 
-_OF_COMPARISONS = {"comment", "source", "id", "observed_at"}
-_OF_RETRACTIONS = {"metric", "source", "choice", "scope", "id"}
+_OF_COMPARISONS = {"comment", "source", "scope", "id", "observed_at"}
+_OF_RETRACTIONS = {"metric", "source", "choice", "scope", "comment"}
 
 
 def _posted(
@@ -96,6 +99,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.astimezone()).isoformat()
     return value if isinstance(value, str | int | float) or not hasattr(value, "item") else value.item()
+
+
+def _side(given: Any) -> Any:
+    if isinstance(given, tuple) and len(given) == 2:  # noqa: PLR2004 - a pair
+        return {"target": target_of(given[0]), "choice": given[1]}
+    return target_of(given)
 
 
 def _path(target: str) -> str:

@@ -62,9 +62,22 @@ def _rows(signal: dict[str, Any], days: float) -> list[tuple[str, str]]:
         *_flat(groups),
         ("used", f"{used['num_exchanges']} exchanges of {used['num_trajectories']} trajectories, {used['num_tokens']} tokens"),
         ("steps", ", ".join(f"{number} {state}" for state, number in signal["steps"].items()) or "none"),
+        *_judged(signal["judged"]),
         ("next step", _next_step(signal["next_step"])),
         ("evidence", _evidence(signal["evidence"])),
     ]  # fmt: skip
+
+
+def _judged(judged: dict[str, Any]) -> list[tuple[str, str]]:
+    """Nothing where no judge was ever asked."""
+    if not judged["by_state"]:
+        return []
+    states = ", ".join(f"{number} {state}" for state, number in judged["by_state"].items())
+    told = f"{states}; {judged['cost']:.4f} US dollars, {judged['num_tokens']} tokens"
+    return [
+        ("judge runs", told),
+        *(("", f"newest {state}: {why}") for state, why in judged["newest_reasons"].items()),
+    ]
 
 
 def _untrainable(signal: dict[str, Any]) -> list[str]:

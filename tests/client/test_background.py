@@ -15,7 +15,7 @@ from slipstream.client import background
 from slipstream.client.patience import Patience
 from tests.client.conftest import NOWHERE, Events
 from tests.fakes.middleman import Middleman, OwnAnswer
-from tests.proxy.running import RunningProxy
+from tests.proxy.running import RunningProxy, eventually
 
 ROOT = Path(__file__).parents[2]
 Make = Callable[..., Client]
@@ -87,6 +87,17 @@ def test_a_proxy_that_is_away_for_a_while_loses_nothing(
     client = client_of(background=True, flush_seconds=40)
     client.reward(name, 0.5)
     assert client.flush()
+    assert len(events(name)) == 1
+
+
+def test_a_flush_does_not_wait_as_long_as_the_thread_would(
+    client_of: Make, middleman: Middleman, events: Events, name: str
+) -> None:
+    middleman.own_answers = [OwnAnswer(503, headers={"retry-after": "29"})]
+    client = client_of(background=True)
+    client.reward(name, 0.5)
+    eventually(lambda: middleman.seen)
+    assert client.flush(20)
     assert len(events(name)) == 1
 
 

@@ -1,6 +1,7 @@
 """Judgements reach the ledger once, whatever names the target and however often the answer is lost."""
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -89,6 +90,55 @@ def test_a_comment_is_recorded_beside_the_reward(client: Client, events: Events,
     assert (event.metric, event.value, event.content) == ("comment", None, "It was slow.")
 
 
+def test_a_demonstration_is_a_text_or_messages(client: Client, events: Events, name: str) -> None:
+    messages = [{"role": "assistant", "content": "Paris"}]
+    assert client.demonstrate(name, "Paris").ok
+    assert client.demonstrate(name, messages, comment="better", source="editor").ok
+    assert [event.content for event in events(name)] == ["Paris", messages]
+    assert {event.metric for event in events(name)} == {"demonstration"}
+
+
+def test_what_does_not_count_is_said(client: Client, name: str) -> None:
+    result = client.reward(name, 0.5, metric="never-declared")
+    assert (result.ok, result.counts) == (True, False)
+    assert result.note
+
+
+def test_a_comparison_is_two_events_however_often_its_answer_is_lost_and_can_be_taken_back(
+    client: Client, events: Events, name: str, middleman: Middleman
+) -> None:
+    middleman.num_lost = 1
+    compared = client.compare(name, (f"{name}-2", 1), comment="shorter")
+    assert compared.ok
+    assert [event.value for event in events(name)] == [1.0]
+    assert [event.value for event in events(f"{name}-2#1")] == [0.0]
+    assert client.retract(compared).ok
+    assert [event.is_retraction for event in events(name)] == [False, True]
+
+
+def test_a_retraction_takes_back_what_its_source_said_once(
+    client: Client, events: Events, name: str, middleman: Middleman
+) -> None:
+    client.reward(name, 0.5, source="a")
+    middleman.num_lost = 1
+    assert client.retract(name, source="a").ok
+    assert [(event.source, event.is_retraction) for event in events(name)] == [("a", False), ("a", True)]
+
+
+def test_partial_and_whole_are_said(client: Client, events: Events, name: str) -> None:
+    assert client.reward(name, 0.5, final=False, scope="trajectory").ok
+    [event] = events(name)
+    assert (event.is_final, event.is_whole) == (False, True)
+
+
+def test_an_explanation_is_found_in_the_data(client: Client, proxy: RunningProxy, name: str) -> None:
+    proxy.chat({"X-Trajectory-Id": name})
+    eventually(lambda: proxy.rows("SELECT 1 FROM trajectories WHERE external_id = :name", name=name))
+    result = client.explain(name)
+    assert (result.status, result.data["object"]) == ("found", "explanation")
+    assert client.explain(f"{name}-unknown").http_status == 404
+
+
 @pytest.mark.parametrize("num_lost", [1, 2])
 def test_a_lost_answer_is_asked_for_again_and_makes_one_event(
     client: Client, events: Events, name: str, middleman: Middleman, num_lost: int
@@ -170,18 +220,17 @@ async def test_the_asynchronous_client_does_the_same(events: Events, name: str, 
     assert [event.metric for event in events(name)] == ["reward", "comment"]
 
 
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # of connections of a loop that is gone
 def test_an_asynchronous_client_outlives_its_event_loop(
     events: Events, name: str, middleman: Middleman
 ) -> None:
-    client = AsyncClient()
-
-    async def once() -> bool:
-        done = (await client.reward(name, 0.5)).ok
-        await client.close()
-        return done
-
-    assert asyncio.run(once())
-    assert asyncio.run(once())
+    client = AsyncClient(max_retries=0)
+    for value in (0.5, 0.25):
+        assert asyncio.run(client.reward(name, value)).ok
+    asyncio.run(client.close())
+    gc.collect()
     assert len(events(name)) == 2
 
 

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, insert, select
 
 from ledger.identifiers import choice_id, new_id
 from ledger.policies import Policy, move_live
 from ledger.recording import record_calls
 from ledger.records import CallRecord
 from ledger.rewards import RewardPost, post_reward
-from ledger.tables import groups, policy_versions, step_samples, training_steps
+from ledger.tables import exchanges, groups, policies, policy_versions, step_samples, training_steps
 from tests.ledger.calls import a_call, a_policy, conversation, n_call
 
 
@@ -59,3 +59,20 @@ def _train(connection: Connection, policy: Policy, call: CallRecord) -> None:
                 num_completion_tokens=3, is_used=choice != 1, reason="too_long" if choice == 1 else None,
             )
         )  # fmt: skip
+
+
+def used_by_a_step(connection: Connection, reward: float) -> None:
+    """Every exchange that there is was used by a step, which read this reward of its trajectory."""
+    step_id = new_id()
+    of_first = select(policies.c.id).limit(1).scalar_subquery()
+    step = {"id": step_id, "policy_id": of_first, "version": 1, "parent_version": 0, "state": "published"}
+    connection.execute(insert(training_steps).values(**step, seed=1, settings={}, metrics={}))
+    for row in connection.execute(select(exchanges.c.id, exchanges.c.trajectory_id)):
+        used = {
+            "step_id": step_id,
+            "exchange_id": row.id,
+            "trajectory_id": row.trajectory_id,
+            "group_id": new_id(),
+        }
+        numbers = {"reward": reward, "trajectory_reward": reward, "num_completion_tokens": 3, "is_used": True}
+        connection.execute(insert(step_samples).values(**used, **numbers))

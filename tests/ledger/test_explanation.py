@@ -6,12 +6,23 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
+from ledger.explanation import story
 from ledger.explanation.facts import read_explanation
 from ledger.explanation.words import MEANING, REMEDY
 from ledger.recording import record_calls
 from ledger.records import CallRecord
 from ledger.rewards import RewardPost, post_reward
-from ledger.vocabulary import ExchangeStatus, Reason, Verdict, WaitsFor
+from ledger.vocabulary import (
+    BaselineKind,
+    ExchangeStatus,
+    GroupKind,
+    GroupWaitsFor,
+    IdentifiedBy,
+    NotCounted,
+    Reason,
+    Verdict,
+    WaitsFor,
+)
 from tests.ledger.calls import a_call, a_choice, a_policy, an_attribution, n_call
 from tests.ledger.learned import fill
 
@@ -28,6 +39,14 @@ def test_every_word_has_a_meaning_and_a_remedy() -> None:
     assert REMEDY.keys() == words
 
 
+def test_the_story_has_words_for_every_value() -> None:
+    assert story.IDENTIFIED.keys() == set(IdentifiedBy)
+    assert story.KINDS.keys() == set(GroupKind)
+    assert story.BASELINES.keys() == set(BaselineKind)
+    assert story.COUNTS_NOT.keys() == set(NotCounted)
+    assert story.WAITS_FOR.keys() | {GroupWaitsFor.STEP} == set(GroupWaitsFor)
+
+
 def test_a_trained_trajectory_tells_its_step_its_baseline_and_its_advantage(connection: Connection) -> None:
     _, call = fill(connection)
     found = explained(connection, call.attribution.trajectory_id)
@@ -36,9 +55,10 @@ def test_a_trained_trajectory_tells_its_step_its_baseline_and_its_advantage(conn
     [sample] = exchange["samples"]
     assert (sample["step_version"], sample["baseline"], sample["advantage"]) == (1, 0.375, -0.375)
     assert not sample["is_reward_changed"]
-    story = "\n".join(found["story"])
-    assert "was identified as a new one" in story
-    assert "compared with 0.375, from the choices of its call: advantage -0.375" in story
+    told = "\n".join(found["story"])
+    assert "was identified as a new one" in told
+    assert "compared with 0.375, from the choices of its call: advantage -0.375" in told
+    assert "The group is trained by step 1." in told
     assert found["story"][-1] == "Verdict: trained. A published version learned from it."
 
 

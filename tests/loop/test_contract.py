@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.fakes.vllm import running_fake_vllm
+from trainer.siblings.load import Load, load_of
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name a colour."}]
 CAPTURED = {
@@ -149,3 +150,8 @@ def test_adapters_that_are_missing_or_not_loaded_are_404s(vllm: httpx.Client) ->
 def test_health_is_empty_and_well(vllm: httpx.Client) -> None:
     response = vllm.get("/health")
     assert (response.status_code, response.content) == (200, b"")
+
+
+def test_an_idle_server_says_that_it_is_idle(vllm: httpx.Client) -> None:
+    """Shadow siblings are sampled by what /metrics says."""
+    assert load_of(vllm.get("/metrics").text) == Load(0, 0)

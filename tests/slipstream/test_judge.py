@@ -219,3 +219,19 @@ def test_scores_of_a_judge_that_answers_with_other_shapes_are_read(
     add_answers(engine, ["good", "bad"])
     fake.answers = [lambda asked: f"```json\n{scores(**dict.fromkeys(asked.attempts, 1))}\n```"]
     assert run.invoke(app, ["judge"]).exit_code == 0
+
+
+def test_status_says_what_judging_did_and_why_it_was_refused(run: CliRunner, engine: Engine) -> None:
+    assert "judge runs" not in run.invoke(app, ["status"]).stdout
+    add_answers(engine, ["good", "bad"])
+    run.invoke(app, ["judge"])
+    judged = json.loads(run.invoke(app, ["status", "--json"]).stdout)["policies"]["default"]["judged"]
+    assert (judged["by_state"], judged["num_tokens"], judged["newest_reasons"]) == ({"finished": 1}, 120, {})
+    assert judged["cost"] == pytest.approx(100 * 2.5e-6 + 20 * 1e-5)  # gpt-4o's price for 100 and 20 tokens
+    add_answers(engine, ["good", "bad"])
+    refused = run.invoke(app, ["judge"], env={"SLIPSTREAM_JUDGE_BUDGET": "0.0001"})
+    assert refused.exit_code == 1
+    shown = run.invoke(app, ["status"]).stdout
+    assert "1 finished, 1 refused; 0.000" in shown
+    assert "US dollars, 120 tokens" in shown
+    assert "newest refused: the budget of 0.0001 US dollars in 24 hours is spent" in shown

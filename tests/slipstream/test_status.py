@@ -28,7 +28,7 @@ def add_odd_traffic(engine: Engine) -> None:
 
 
 def test_the_signal_of_a_small_ledger(run: CliRunner, engine: Engine) -> None:
-    """learned.fill: 12 trainable exchanges, 9 scored trajectories, 3 samples used, one group waits."""
+    """B110: groups without variance are shown. learned.fill: 12 trainable exchanges, 9 scored trajectories, 3 samples used, one group waits."""
     add_odd_traffic(engine)
     found = json.loads(run.invoke(app, ["status", "--json"]).stdout)
     signal = found["policies"]["default"]

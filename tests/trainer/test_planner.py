@@ -1,6 +1,6 @@
 """Who answers dry runs: a thread of the worker, whatever else it does."""
 
-from threading import Thread
+from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Any
 
@@ -11,6 +11,7 @@ from ledger.policies import ensure_policy
 from ledger.workers import worker_of, worker_started
 from tests.trainer.traffic import add_group, one, rows
 from trainer import planner as planner_module
+from trainer import step as story
 from trainer.plan import read_plan, reading
 from trainer.planner import Planner
 from trainer.worker import tell
@@ -65,6 +66,33 @@ def test_the_thread_answers_and_says_that_it_lives(engine, make_trainer, monkeyp
     planner.end()
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_a_question_is_answered_while_a_step_is_training(engine, make_trainer, monkeypatch) -> None:
+    trainer = make_trainer()
+    add_group(engine, 1, [1.0, 0.0])
+    is_training, may_end = Event(), Event()
+    train = story.update
+
+    def slowly(*arguments: Any, **named: Any) -> Any:
+        is_training.set()
+        assert may_end.wait(30)
+        return train(*arguments, **named)
+
+    monkeypatch.setattr(story, "update", slowly)
+    step = Thread(target=story.tick, args=(trainer,), daemon=True)
+    step.start()
+    assert is_training.wait(30)
+    add_group(engine, 2, [1.0, 0.5])
+    plan_id = asked(engine)
+    assert Planner(trainer.settings, engine).answer_one()
+    [plan] = answer(engine, plan_id)["policies"]
+    may_end.set()
+    step.join(60)
+    assert plan["active_step"]["version"] == 1
+    assert plan["active_step"]["state"] == "built"
+    assert [group["num_scored"] for group in plan["groups"]] == [2]
+    assert one(engine, "SELECT state FROM training_steps") == "published"
 
 
 def test_what_cannot_be_computed_is_answered_and_the_next_question_too(

@@ -166,6 +166,19 @@ def test_a_turn_that_comes_after_its_group_was_trained(engine, make_trainer) -> 
     assert rows(engine, OF_TRAJECTORY.format(later.call_id)) == [("trained", None)]
 
 
+def test_a_late_reward_makes_what_was_left_out_wait_again(engine, make_trainer) -> None:
+    trainer = make_trainer(**NOW_LATE)
+    exchange_id = unscored(engine)
+    assert tick(trainer).state is StepState.PUBLISHED
+    assert verdict_of(engine, exchange_id) == ("left_out", "unscored")
+    with engine.begin() as connection:
+        post_reward(connection, "default", RewardPost(str(exchange_id), value=1.0))
+    assert verdict_of(engine, exchange_id) == ("waiting", "group_open")
+    assert planned_reason(trainer, exchange_id) is None
+    assert tick(trainer).state is StepState.PUBLISHED
+    assert verdict_of(engine, exchange_id) == ("trained", None)
+
+
 def test_a_row_waits_for_a_reward_then_for_the_final_one_then_for_its_group(engine, make_trainer) -> None:
     make_trainer()
     [exchange_id] = add_group(engine, 1, [None])

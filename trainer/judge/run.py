@@ -10,11 +10,13 @@ from time import sleep
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import structlog
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from ledger.rewards import RewardPost, post_reward
+from ledger.errors import LedgerError
+from ledger.rewards import Posting, RewardPost, post_rewards
 from ledger.vocabulary import JUDGE_SOURCE, GroupState, JudgeRunState
 from trainer.judge import transitions
 from trainer.judge.errors import JudgeError
@@ -160,8 +162,11 @@ def _finish(
                     return Outcome(group.id, None, reason, run_id, usage)
                 write_events(connection, group.project, run_id, tallies, rewards)
             break
-        except DBAPIError as error:  # Postgres is away, or a trajectory just became part of another
-            logger.warning("judge_run_not_finished", run_id=str(run_id), error=type(error.orig).__name__)
+        except (
+            DBAPIError,
+            psycopg.Error,
+        ) as error:  # Postgres is away, or a trajectory became part of another
+            logger.warning("judge_run_not_finished", run_id=str(run_id), error=type(error).__name__)
             if attempt == _FINISH_ATTEMPTS:
                 raise
             sleep(2.0 ** (attempt - 2))
@@ -173,16 +178,21 @@ def _finish(
 def write_events(
     connection: Connection, project: str, run_id: UUID, tallies: dict[UUID, Tally], rewards: dict[UUID, float]
 ) -> None:
-    """One event a trajectory that is still there, in the order of their ids, so that no two writers wait for each other."""
-    for trajectory_id in connection.execute(_PRESENT, {"ids": list(rewards)}).scalars().all():
-        post = RewardPost(
+    """One event for each trajectory that is still there; all or none. Raises RewardRefusedError."""
+    present = connection.execute(_PRESENT, {"ids": list(rewards)}).scalars().all()
+    posts = [
+        RewardPost(
             str(trajectory_id),
             value=rewards[trajectory_id],
             comment=tallies[trajectory_id].comment,
             source=JUDGE_SOURCE,
             idempotency_id=f"judge:{run_id}:{trajectory_id}",
         )
-        post_reward(connection, project, post)
+        for trajectory_id in present
+    ]
+    [answer] = post_rewards(connection, [Posting(project, posts)])
+    if isinstance(answer, LedgerError):
+        raise answer
 
 
 def _failed(engine: Engine, group: JudgedGroup, run_id: UUID, usage: Usage, reason: str) -> Outcome:

@@ -1,6 +1,7 @@
 """Fixtures of the judge's tests. LiteLLM takes seconds to import, so tests share one child where they may."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,9 +39,11 @@ def process() -> Iterator[LitellmProcess]:
 
 
 @pytest.fixture
-def make_judge(database_url: str, engine: Engine, fake: FakeJudge, process: LitellmProcess) -> MakeJudge:
+def make_judge(
+    database_url: str, engine: Engine, fake: FakeJudge, process: LitellmProcess, tiny_path: Path
+) -> MakeJudge:
     """A judge on a fresh database whose policy is registered, that asks the fake through the real LiteLLM."""
-    begin_policy(engine, "base")
+    begin_policy(engine, str(tiny_path))
 
     def make(*, rubric: str = DEFAULT_RUBRIC, rescores: bool = False, **changes: Any) -> Judge:
         values = {

@@ -26,7 +26,9 @@ def begin(engine: Engine) -> Policy:
         return known[0] if known else ensure_policy(connection, name="default", base_model="base-model")
 
 
-def add_original(engine: Engine, reward: float | None = 1.0, **changes: Any) -> UUID:
+def add_original(
+    engine: Engine, reward: float | None = 1.0, *, is_final: bool = True, **changes: Any
+) -> UUID:
     """Its exchange's id; the trajectory is another."""
     begin(engine)
     given = {"messages": MESSAGES, "prompt_ids": prompt_ids_of(MESSAGES), "max_tokens": 3} | changes
@@ -34,7 +36,8 @@ def add_original(engine: Engine, reward: float | None = 1.0, **changes: Any) -> 
     with engine.begin() as connection:
         record_calls(connection, [record])
         if reward is not None:
-            post_reward(connection, "default", RewardPost(str(record.call_id), value=reward))
+            post = RewardPost(str(record.call_id), value=reward, is_final=is_final)
+            post_reward(connection, "default", post)
     return record.call_id
 
 
@@ -57,6 +60,7 @@ def siblings_of(
         database_url="postgresql://nowhere.invalid/x",
         scorer_url=scorer_url,
         when=judge,
+        model="openai/judge",
         scorer_timeout_seconds=5,
     )
     urls = tuple(vllm.url for vllm in vllms)

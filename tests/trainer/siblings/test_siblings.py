@@ -100,7 +100,13 @@ def test_a_server_with_traffic_or_without_a_word_about_it_samples_nothing(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"reward": None}, {"temperature": 0.0}, {"endpoint": "/v1/responses"}, {"is_shadow": True}],
+    [
+        {"reward": None},
+        {"is_final": False},
+        {"temperature": 0.0},
+        {"endpoint": "/v1/responses"},
+        {"is_shadow": True},
+    ],
 )
 def test_what_is_unscored_untrainable_or_a_sibling_itself_gets_none(engine, siblings, changes) -> None:
     add_original(engine, **changes)
