@@ -33,6 +33,9 @@ CANDIDATES = f"""
         ) AS m
         WHERE g.policy_id = :policy_id AND g.state = 'open' AND m.num_scored > 0
             AND (CAST(:among AS uuid[]) IS NULL OR g.id = ANY (CAST(:among AS uuid[])))
+            AND EXISTS (  -- found in no time, and so spares the view most groups
+                SELECT FROM trajectories AS t JOIN reward_events AS e ON e.trajectory_id = t.id WHERE t.group_id = g.id
+            )
     ), timed AS (
         SELECT s.*,
             s.is_final AND s.num_scored = s.num_members AND s.num_members >= s.size AS is_complete,
