@@ -32,6 +32,10 @@ CANDIDATES = f"""
             WHERE t.group_id = g.id
         ) AS m
         WHERE g.policy_id = :policy_id AND g.state = 'open' AND m.num_scored > 0
+            AND (CAST(:among AS uuid[]) IS NULL OR g.id = ANY (CAST(:among AS uuid[])))
+            AND EXISTS (  -- found in no time, and so spares the view most groups
+                SELECT FROM trajectories AS t JOIN reward_events AS e ON e.trajectory_id = t.id WHERE t.group_id = g.id
+            )
     ), timed AS (
         SELECT s.*,
             s.is_final AND s.num_scored = s.num_members AND s.num_members >= s.size AS is_complete,
@@ -109,9 +113,11 @@ class Readiness:
     min_samples: int = 4
     has_running: bool = True  # whether there is a running baseline to compare a lone reward with
 
-    def values(self, policy_id: UUID) -> dict[str, object]:
+    def values(self, policy_id: UUID, among: Sequence[UUID] | None = None) -> dict[str, object]:
+        """What `CANDIDATES` asks for. `among`: no other groups are looked at."""
         return {
             "policy_id": policy_id,
+            "among": None if among is None else list(among),
             "grace": self.grace_seconds,
             "deadline": self.deadline_seconds,
             "min_samples": self.min_samples,
@@ -119,14 +125,21 @@ class Readiness:
         }
 
 
-def ready_groups(connection: Connection, policy_id: UUID, when: Readiness, *, limit: int) -> list[ReadyGroup]:
+def ready_groups(
+    connection: Connection,
+    policy_id: UUID,
+    when: Readiness,
+    *,
+    limit: int,
+    among: Sequence[UUID] | None = None,
+) -> list[ReadyGroup]:
     """Open groups that a step can take, oldest first: scored, and as complete as they will be.
 
     Complete: all are scored, finally, and the declared size is reached. Else nobody came and nobody was judged for the
     first time for a grace period, and there are two scored ones, or one whose route, or earlier group, it can be compared
     with. At the deadline: whatever is there; the step says what becomes of it.
     """
-    wanted = {**when.values(policy_id), "limit": limit}
+    wanted = {**when.values(policy_id, among), "limit": limit}
     return [
         ReadyGroup(kind=GroupKind(row.kind), **{n: getattr(row, n) for n in _AS_READ})
         for row in connection.execute(_READY, wanted)

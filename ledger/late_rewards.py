@@ -66,16 +66,20 @@ def move_late(asked: DirectConnection, late: Sequence[LateReward]) -> None:
     _move(asked, asked.execute(_OF_TRAJECTORIES, values).all())
 
 
-def move_late_of_steps(connection: Connection, policy_id: UUID) -> None:
-    """What came while the policy's last steps had claimed its group: at the post it could not be told to be late."""
+def move_late_of_steps(connection: Connection, policy_id: UUID) -> set[UUID]:
+    """What came while the policy's last steps had claimed its group: at the post it could not be told to be late.
+
+    The groups that they are in now.
+    """
     asked, values = direct(connection), {"policy_id": policy_id}
     found = asked.execute(_OF_STEPS, values).all()
-    if found:
-        lock_projects(asked, dict.fromkeys((row.project_id for row in found), False))
-        _move(asked, asked.execute(_OF_STEPS, values).all())
+    if not found:
+        return set()
+    lock_projects(asked, dict.fromkeys((row.project_id for row in found), False))
+    return _move(asked, asked.execute(_OF_STEPS, values).all())
 
 
-def _move(asked: DirectConnection, rows: Iterable[Any]) -> None:
+def _move(asked: DirectConnection, rows: Iterable[Any]) -> set[UUID]:
     keys: dict[UUID, GroupKey] = {}
     wanted: dict[GroupKey, Wanted] = {}
     left = {row.id: row.group_id for row in rows}
@@ -83,7 +87,7 @@ def _move(asked: DirectConnection, rows: Iterable[Any]) -> None:
         key = keys[row.id] = row.project_id.int, row.policy_id.int, row.kind, row.key
         wanted.setdefault(key, Wanted(route=row.route))
     if not keys:
-        return
+        return set()
     joined = join_groups(cast("Connection", asked), wanted)
     values = {
         "ids": list(keys),
@@ -91,3 +95,4 @@ def _move(asked: DirectConnection, rows: Iterable[Any]) -> None:
         "group_ids": [joined[key] for key in keys.values()],
     }
     asked.execute(_MOVE, values)
+    return set(joined.values())

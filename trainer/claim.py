@@ -4,6 +4,7 @@ Invariant: every write of a step's holder says its token; the token of a step th
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from ledger.late_rewards import move_late_of_steps
 from ledger.policies import Policy
 from ledger.vocabulary import ACTIVE_STEP_STATES, StepState
 from trainer.adapter_files import highest_version_on_disk
+from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
 
 _COLUMNS = "id, policy_id, version, parent_version, state, attempt, fencing_token, seed, settings, metrics"
@@ -80,13 +82,15 @@ def resume(connection: Connection, policy: Policy, settings: TrainerSettings, ow
     return _step(connection.execute(TAKE_OVER, values).one())
 
 
-def claim(connection: Connection, policy: Policy, settings: TrainerSettings, owner: str) -> Step | None:
+def claim(
+    connection: Connection, policy: Policy, settings: TrainerSettings, owner: str, scored: ScoredGroups
+) -> Step | None:
     """Begin a step on the groups that are ready, if there are enough or they waited long enough."""
     live_version: int = connection.execute(LOCK_POLICY, {"policy_id": policy.id}).scalar_one()
     if connection.execute(HAS_ACTIVE, {"policy_id": policy.id}).first():
         return None
-    move_late_of_steps(connection, policy.id)
-    ready = next_groups(connection, policy, settings)
+    among = scored.among(connection, policy.id, also=move_late_of_steps(connection, policy.id))
+    ready = next_groups(connection, policy, settings, among)
     if not is_time(connection, ready, settings):
         return None
     group_ids = [group.group_id for group in ready]
@@ -97,9 +101,12 @@ def claim(connection: Connection, policy: Policy, settings: TrainerSettings, own
     return step
 
 
-def next_groups(connection: Connection, policy: Policy, settings: TrainerSettings) -> list[ReadyGroup]:
-    """The groups that a step would take now. Asking changes nothing."""
-    return ready_groups(connection, policy.id, settings.readiness(), limit=settings.step_max_groups)
+def next_groups(
+    connection: Connection, policy: Policy, settings: TrainerSettings, among: Sequence[UUID] | None = None
+) -> list[ReadyGroup]:
+    """The groups (or those of them) that a step would take now. Asking changes nothing."""
+    limit = settings.step_max_groups
+    return ready_groups(connection, policy.id, settings.readiness(), limit=limit, among=among)
 
 
 def is_time(connection: Connection, ready: list[ReadyGroup], settings: TrainerSettings) -> bool:

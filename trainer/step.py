@@ -5,7 +5,7 @@ where it was and comes to the same result (docs/decisions/0004-training-step.md 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from uuid import UUID
 
@@ -24,6 +24,7 @@ from trainer.memory import peak_memory_mib
 from trainer.model_cache import ModelCache
 from trainer.outcome import settled
 from trainer.publish import load_and_probe, unload_old_versions
+from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
 from trainer.update import update
 
@@ -41,6 +42,7 @@ class Trainer:
     owner: str
     should_stop: Callable[[], bool] = lambda: False
     last_policy_id: UUID | None = None  # whose step came last
+    scored: dict[UUID, ScoredGroups] = field(default_factory=dict)  # by policy
 
 
 def tick(trainer: Trainer) -> Step | None:
@@ -67,7 +69,8 @@ def resume_or_claim(trainer: Trainer) -> tuple[Policy, Step | None]:
     """
     policies = learners(trainer)
     with trainer.engine.begin() as connection:
-        pair_up(connection)
+        if pair_up(connection):
+            trainer.scored.clear()  # groups were made of what was judged before
     for take in (_resume, _claim):
         for policy in policies:
             with trainer.engine.begin() as connection:
@@ -107,7 +110,8 @@ def _resume(connection: Connection, policy: Policy, trainer: Trainer) -> Step | 
 
 
 def _claim(connection: Connection, policy: Policy, trainer: Trainer) -> Step | None:
-    step = claim.claim(connection, policy, trainer.settings, trainer.owner)
+    scored = trainer.scored.setdefault(policy.id, ScoredGroups())
+    step = claim.claim(connection, policy, trainer.settings, trainer.owner, scored)
     if step is not None:
         logger.info("step_claimed", policy=policy.line, step_id=str(step.id), version=step.version)
     return step
