@@ -5,6 +5,7 @@ from uuid import UUID
 
 from sqlalchemy import Engine, text
 
+from ledger.identifiers import new_id
 from ledger.recording import record_calls
 from ledger.records import Attribution, ChoiceRecord
 from ledger.rewards import RewardPost, post_reward
@@ -77,6 +78,16 @@ def test_the_worker_leaves_a_group_alone_that_failed_twice(
     judge_group(engine, make_judge(), group_id)
     assert candidates(engine, max_failures=2) == []
     assert candidates(engine) == [group_id]
+
+
+def test_the_worker_looks_at_groups_of_the_last_days(engine: Engine, make_judge: MakeJudge) -> None:
+    make_judge()
+    add_answers(engine, ["a", "b"])
+    old = new_id().int - (4 * 86_400_000 << 80)  # four days, in the milliseconds of its first bits
+    do(engine, "UPDATE groups SET id = :old", old=UUID(int=old))
+    do(engine, "UPDATE trajectories SET group_id = :old", old=UUID(int=old))
+    assert candidates(engine, days=3) == []
+    assert candidates(engine, days=5) == candidates(engine) == [UUID(int=old)]
 
 
 def test_groups_that_the_budget_kept_out_come_last(engine: Engine, make_judge: MakeJudge) -> None:
