@@ -5,12 +5,12 @@ from uuid import UUID
 
 from sqlalchemy import Engine, text
 
-from ledger.identifiers import new_id
 from ledger.recording import record_calls
 from ledger.records import Attribution, ChoiceRecord
 from ledger.rewards import RewardPost, post_reward
 from ledger.vocabulary import IdentifiedBy
 from tests.fakes.judge import FakeJudge, scoring
+from tests.ledger.calls import later
 from tests.trainer.judge.conftest import MakeJudge
 from tests.trainer.judge.talk import TASK, add_answers
 from tests.trainer.traffic import call, one, rows
@@ -80,14 +80,15 @@ def test_the_worker_leaves_a_group_alone_that_failed_twice(
     assert candidates(engine) == [group_id]
 
 
-def test_the_worker_looks_at_groups_of_the_last_days(engine: Engine, make_judge: MakeJudge) -> None:
+def test_the_worker_looks_at_groups_whose_members_began_in_the_last_days(
+    engine: Engine, make_judge: MakeJudge
+) -> None:
     make_judge()
-    add_answers(engine, ["a", "b"])
-    old = new_id().int - (4 * 86_400_000 << 80)  # four days, in the milliseconds of its first bits
-    do(engine, "UPDATE groups SET id = :old", old=UUID(int=old))
-    do(engine, "UPDATE trajectories SET group_id = :old", old=UUID(int=old))
+    then = later(-4 * 86_400)
+    attribution = Attribution(trajectory_id=then, identified_by=IdentifiedBy.NEW)
+    group_id, _ = add_answers(engine, ["a", "b"], call_id=then, attribution=attribution)
     assert candidates(engine, days=3) == []
-    assert candidates(engine, days=5) == candidates(engine) == [UUID(int=old)]
+    assert candidates(engine, days=5) == candidates(engine) == [group_id]
 
 
 def test_groups_that_the_budget_kept_out_come_last(engine: Engine, make_judge: MakeJudge) -> None:
