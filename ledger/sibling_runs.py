@@ -29,6 +29,7 @@ _TAKE = text(f"""
         ORDER BY next_at LIMIT 1
     ) RETURNING {_COLUMNS}
 """)  # noqa: S608 - a constant
+# Aggregates of one row: an EXISTS would become a join with the rewards of all trajectories.
 # Of the newest rewards, so that a look costs the same whatever the traffic; their versions are the likeliest to be served.
 _NEWEST_REWARDS = 1000
 _LONE = text(f"""
@@ -46,7 +47,7 @@ _LONE = text(f"""
         AND e.endpoint IN ('/v1/chat/completions', '/v1/completions')
         AND NOT EXISTS (SELECT FROM trajectories AS other WHERE other.group_id = g.id AND other.id <> t.id)
         AND NOT EXISTS (SELECT FROM exchanges AS other WHERE other.trajectory_id = t.id AND other.id <> e.id)
-        AND EXISTS (SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted AND r.is_final)
+        AND (SELECT bool_or(r.is_final) FROM v1.trajectory_rewards AS r WHERE r.trajectory_id = t.id)
         AND NOT EXISTS (SELECT FROM sibling_runs AS run WHERE run.trajectory_id = t.id)
     ORDER BY rewarded.id DESC LIMIT 1
 """)  # noqa: S608 - a constant
@@ -80,7 +81,7 @@ _SPENT = text("""
 _RECORDED = text("SELECT id FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[]))")
 _UNSCORED = text("""
     SELECT t.id FROM trajectories AS t WHERE t.id = ANY (CAST(:ids AS uuid[])) AND t.erased_at IS NULL
-        AND NOT EXISTS (SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted)
+        AND (SELECT count(*) FROM v1.trajectory_rewards AS r WHERE r.trajectory_id = t.id) = 0
     ORDER BY t.id
 """)
 

@@ -14,7 +14,7 @@ down_revision = "0009"
 branch_labels = None
 depends_on = None
 
-_NEW = ("v1.comparisons", "v1.metrics", "v1.exchange_rewards", "v1.trajectory_rewards")
+_NEW = ("v1.sibling_runs", "v1.comparisons", "v1.metrics", "v1.exchange_rewards", "v1.trajectory_rewards")
 # In the order in which they are made: the file that made each before, and every file that says something of one.
 _BEFORE = {
     "v1.rewards": "0007_views.sql",

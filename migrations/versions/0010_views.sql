@@ -159,3 +159,27 @@ COMMENT ON COLUMN v1.lineage.reward IS 'Its reward as the step read it: its own,
 COMMENT ON COLUMN v1.lineage.trajectory_reward IS 'The reward of its whole trajectory, as the step read it.';
 COMMENT ON COLUMN v1.lineage.reward_event_ids IS 'The reward events that `reward` was made of.';
 COMMENT ON COLUMN v1.lineage.num_baseline_samples IS 'How many rewards the baseline is made of.';
+
+CREATE OR REPLACE VIEW v1.sibling_runs AS
+SELECT
+    r.id, p.name AS project, policy.name AS policy, r.trajectory_id, r.exchange_id, r.group_id, r.sibling_ids, r.state,
+    r.reason, r.num_attempts, r.num_tokens, r.next_at, r.finished_at, r.created_at
+FROM public.sibling_runs AS r
+JOIN public.policies AS policy ON policy.id = r.policy_id
+JOIN public.projects AS p ON p.id = r.project_id;
+
+COMMENT ON VIEW v1.sibling_runs IS 'Trajectories that the worker samples siblings for: at most once each.';
+COMMENT ON COLUMN v1.sibling_runs.id IS 'UUIDv7 of the run.';
+COMMENT ON COLUMN v1.sibling_runs.project IS 'Name of the tenant.';
+COMMENT ON COLUMN v1.sibling_runs.policy IS 'Name of the policy.';
+COMMENT ON COLUMN v1.sibling_runs.trajectory_id IS 'The user''s trajectory.';
+COMMENT ON COLUMN v1.sibling_runs.exchange_id IS 'Its one exchange.';
+COMMENT ON COLUMN v1.sibling_runs.group_id IS 'Its group, which the siblings join.';
+COMMENT ON COLUMN v1.sibling_runs.sibling_ids IS 'The siblings'' trajectories (and exchanges), sampled or not yet.';
+COMMENT ON COLUMN v1.sibling_runs.state IS 'sampling, scoring, finished or dropped.';
+COMMENT ON COLUMN v1.sibling_runs.reason IS 'Why it was dropped.';
+COMMENT ON COLUMN v1.sibling_runs.num_attempts IS 'Failures in a row, in this state; a crash counts.';
+COMMENT ON COLUMN v1.sibling_runs.num_tokens IS 'Tokens of prompts and answers; of what was lost, the most it can have been.';
+COMMENT ON COLUMN v1.sibling_runs.next_at IS 'When it is gone on with, at the earliest.';
+COMMENT ON COLUMN v1.sibling_runs.finished_at IS 'When it ended; NULL = it did not yet.';
+COMMENT ON COLUMN v1.sibling_runs.created_at IS 'When it began (UTC).';

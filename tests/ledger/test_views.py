@@ -17,6 +17,7 @@ VIEWS = {
     "lineage",
     "metrics",
     "rewards",
+    "sibling_runs",
     "steps",
     "trajectories",
     "trajectory_rewards",
