@@ -107,12 +107,13 @@ def close_group_of_a(connection: Connection, state: str) -> None:
     connection.execute(text(f"UPDATE groups SET state = :state WHERE id = {of_a}"), {"state": state})
 
 
+@pytest.mark.parametrize("pair", ["ab", "ba"])
 @pytest.mark.parametrize("state", ["claimed", "trained"])
-def test_a_group_that_a_step_uses_keeps_its_members(connection: Connection, state: str) -> None:
+def test_a_group_that_a_step_uses_keeps_its_members(connection: Connection, state: str, pair: str) -> None:
     recorded(connection, "a", "b")
     close_group_of_a(connection, state)
     used_by_a_step(connection, 1.0)
-    assert compare(connection, "a", "b").group_id is None
+    assert compare(connection, *pair).group_id is None
     assert groups(connection) == {"prompt": ["a", "b"]}
 
 
@@ -197,8 +198,9 @@ def test_an_early_comparison_is_taken_back_and_stays_so(connection: Connection) 
     made = compare(connection, "a", call.call_id)
     taken = retract_comparison(connection, "default", made.comparison_id, None)
     assert taken
-    record_calls(connection, [call])
+    record_calls(connection, [call, a_call(external_id="a", prompt_ids=[7])])
     assert trajectory_rewards(connection, [call.attribution.trajectory_id]) == {}
+    assert pair_up(connection) == 0
 
 
 def test_another_project_finds_no_comparison(connection: Connection) -> None:

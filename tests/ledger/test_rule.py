@@ -150,8 +150,10 @@ def test_the_views_say_what_a_plain_loop_says(
 @pytest.mark.parametrize("combination", ["mean", "min", "last"])
 def test_judgements_that_are_alike_make_just_themselves(judged: World, combination: str) -> None:
     """To the last bit: (0.1 + 0.1 + 0.1) / 3 is not 0.1 in floats, and a baseline of equal rewards must be equal."""
-    judged.write([Said(n, None, "reward", f"s{n}", 0.1) for n in range(3)], {}, combination)
-    assert trajectory_rewards(judged.connection, [judged.trajectory_id]) == {judged.trajectory_id: 0.1}
+    for value in (0.1, 1 / 3):  # the second has more digits than `numeric` takes of a float
+        judged.write([Said(n, None, "reward", f"s{n}", value) for n in range(3)], {}, combination)
+        assert trajectory_rewards(judged.connection, [judged.trajectory_id]) == {judged.trajectory_id: value}
+        judged.connection.rollback()
 
 
 def test_the_order_of_judgements_makes_no_difference_to_the_last_bit(judged: World) -> None:
