@@ -64,7 +64,7 @@ def test_rows_become_rewards_and_what_is_wrong_with_a_row_is_told(run: Run, prox
     done = run(QUERY)
     assert done.exit_code == 1
     assert "6 rows: 1 early, 2 recorded, 2 refused, 1 without reward" in done.stdout
-    assert "row 3 (run-1): The reward 7.0 is outside the policy's range" in done.stderr
+    assert "row 3 (run-1): The value 7.0 of metric 'reward' is outside its range" in done.stderr
     assert "row 6 (no target): target is NULL" in done.stderr
     assert events(proxy) == [
         ("not recorded", 1.0, None, "sql"), ("run-1", 1.0, "great", "sql"), ("run-2", 0.0, None, "sql"),
