@@ -17,6 +17,7 @@ from ledger.identifiers import MAX_CHOICES, new_id, parse_id
 from ledger.meanings import Meaning, Target, look_up
 from ledger.pairs import pair_up
 from ledger.posting import post_rewards
+from ledger.recording_lock import lock_projects
 from ledger.reward_posts import Posting, RewardPost, RewardResult
 from ledger.targets import canonical
 from ledger.text import to_name
@@ -81,7 +82,7 @@ def post_comparison(connection: Connection, project: str, comparison: Comparison
     asked = direct(connection)
     project_id = _project_id(asked, project)
     sides = (comparison.preferred, comparison.other)
-    _lock(asked, project_id, sides)
+    _lock(asked, project, project_id, sides)
     id_ = _standing(asked, project, project_id, sides) or new_id()
     results = _post(
         connection, project, [_half(one, id_, value) for one, value in zip(sides, (1.0, 0.0), strict=True)]
@@ -101,7 +102,7 @@ def retract_comparison(
     if len(halves) != len(("preferred", "other")):
         return None
     posts = [replace(_named(half), comparison_id=id_, is_retraction=True, key_id=key_id) for half in halves]
-    _lock(asked, project_id, posts)
+    _lock(asked, project, project_id, posts)
     results = _post(connection, project, posts)
     if all(result.taken_back for result in results):
         events = {"preferred": results[0].event_id, "other": results[1].event_id}
@@ -116,20 +117,26 @@ def _project_id(asked: DirectConnection, project: str) -> UUID:
     return found
 
 
-def _lock(asked: DirectConnection, project_id: UUID, sides: Sequence[RewardPost]) -> None:
-    """Equal comparisons, either way round, wait for each other."""
+def _lock(asked: DirectConnection, project: str, project_id: UUID, sides: Sequence[RewardPost]) -> None:
+    """The project's recorders first, as everybody does: what is known is not merged until the commit, what is unknown
+    is not recorded. Then equal comparisons, either way round, wait for each other.
+    """
+    meanings = look_up(asked, _targets(project, sides))
+    lock_projects(asked, {project_id: any(meaning.trajectory_id is None for meaning in meanings)})
     names = sorted(canonical(side.target, side.choice) for side in sides)
-    asked.execute(
-        _LOCK,
-        {"name": ":".join(["slipstream:comparison", str(project_id), to_name(sides[0].source), *names])},
-    )
+    whose = ["slipstream:comparison", str(project_id), to_name(sides[0].source)]
+    asked.execute(_LOCK, {"name": ":".join([*whose, *names])})
+
+
+def _targets(project: str, sides: Sequence[RewardPost]) -> list[Target]:
+    return [Target(project, side.target, side.choice, side.is_whole) for side in sides]
 
 
 def _standing(
     asked: DirectConnection, project: str, project_id: UUID, sides: Sequence[RewardPost]
 ) -> UUID | None:
     """The comparison of this pair by this source, if there is one. Raises ComparisonRefusedError."""
-    meanings = look_up(asked, [Target(project, side.target, side.choice, side.is_whole) for side in sides])
+    meanings = look_up(asked, _targets(project, sides))
     targets = [canonical(side.target, side.choice) for side in sides]
     one, two = (_place(meaning, target) for meaning, target in zip(meanings, targets, strict=True))
     if one == two:

@@ -21,7 +21,8 @@ _BEGIN = text("SAVEPOINT judged")
 _KEEP = text("RELEASE SAVEPOINT judged")
 _BEGIN_AGAIN = text("ROLLBACK TO SAVEPOINT judged")
 _HOLD = text("SELECT id FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[])) ORDER BY id FOR KEY SHARE")
-# An id of ours is a name, too, where its trajectory proved to be part of another.
+# An id of ours is a name, too, where its trajectory proved to be part of another. `lowest` and `highest` are those of all
+# targets: so it is planned for the months that they are from, and no others.
 _FIND = text("""
     SELECT project.id AS project_id, t.id AS trajectory_id, said.exchange_id,
         CASE WHEN said.num_meant <> 1 THEN said.choices END AS choices, t.policy_id,
@@ -38,7 +39,9 @@ _FIND = text("""
     ) AS named ON true
     LEFT JOIN LATERAL (
         SELECT t.id FROM trajectories AS t
-        WHERE named.trajectory_id IS NULL AND t.id = asked.wanted AND t.project_id = project.id LIMIT 1
+        WHERE named.trajectory_id IS NULL AND t.id = asked.wanted AND t.project_id = project.id
+            AND t.id >= CAST(:lowest AS uuid) AND t.id <= CAST(:highest AS uuid)
+        LIMIT 1
     ) AS own ON true
     LEFT JOIN LATERAL (
         SELECT array_agg(e.choice_index ORDER BY e.id) AS choices, count(*) FILTER (WHERE e.is_meant) AS num_meant,
@@ -51,6 +54,7 @@ _FIND = text("""
             FROM exchanges AS e
             WHERE named.trajectory_id IS NULL AND own.id IS NULL AND e.project_id = project.id
                 AND e.id >= asked.first AND e.id <= asked.last
+                AND e.id >= CAST(:lowest AS uuid) AND e.id <= CAST(:highest AS uuid)
         ) AS e
     ) AS said ON true
     LEFT JOIN LATERAL (
@@ -151,13 +155,15 @@ def _meanings(rows: Sequence[Any], targets: Sequence[Target]) -> list[Meaning]:
     return [_meaning(row, target) for row, target in zip(rows, targets, strict=True)]
 
 
-def _columns(targets: Sequence[Target]) -> dict[str, list[Any]]:
+def _columns(targets: Sequence[Target]) -> dict[str, Any]:
     wanted = [_Wanted.of(target) for target in targets]
     columns = zip(*wanted, strict=True)
     names = ("names", "own_names", "wanted", "firsts", "lasts")
-    values: dict[str, list[Any]] = {name: list(column) for name, column in zip(names, columns, strict=True)}
+    values: dict[str, Any] = {name: list(column) for name, column in zip(names, columns, strict=True)}
     values["projects"] = [target.project for target in targets]
     values["choices"] = [target.choice for target in targets]
+    ids = [id_ for one in wanted for id_ in (one.first, one.trajectory_id, one.last) if id_] or [UUID(int=0)]
+    values |= {"lowest": min(ids), "highest": max(ids)}
     return values
 
 

@@ -46,7 +46,7 @@ _LONE = text(f"""
         AND e.endpoint IN ('/v1/chat/completions', '/v1/completions')
         AND NOT EXISTS (SELECT FROM trajectories AS other WHERE other.group_id = g.id AND other.id <> t.id)
         AND NOT EXISTS (SELECT FROM exchanges AS other WHERE other.trajectory_id = t.id AND other.id <> e.id)
-        AND EXISTS (SELECT FROM v1.trajectory_rewards AS r WHERE r.trajectory_id = t.id AND r.is_final)
+        AND EXISTS (SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted AND r.is_final)
         AND NOT EXISTS (SELECT FROM sibling_runs AS run WHERE run.trajectory_id = t.id)
     ORDER BY rewarded.id DESC LIMIT 1
 """)  # noqa: S608 - a constant
@@ -80,7 +80,7 @@ _SPENT = text("""
 _RECORDED = text("SELECT id FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[]))")
 _UNSCORED = text("""
     SELECT t.id FROM trajectories AS t WHERE t.id = ANY (CAST(:ids AS uuid[])) AND t.erased_at IS NULL
-        AND NOT EXISTS (SELECT FROM v1.trajectory_rewards AS r WHERE r.trajectory_id = t.id)
+        AND NOT EXISTS (SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted)
     ORDER BY t.id
 """)
 

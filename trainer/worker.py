@@ -4,6 +4,7 @@ Invariant: a broker that is gone, flushed or deaf stops nothing (B103, B105). To
 its start: never by beat, and never before a fork (B156).
 """
 
+import logging
 import os
 import socket
 from threading import Thread
@@ -43,6 +44,7 @@ def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None =
     another base model under the policy's name, makes work impossible.
     """
     configure_logs("worker", settings.log_level)
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each look at a model server
     engine = sync_engine(settings.database_url)
     with translated_errors(), engine.begin() as connection:
         check_database(connection)

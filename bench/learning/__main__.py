@@ -28,7 +28,7 @@ SEEDS = (0, 1, 2)
 def main() -> int:
     options, console = _options(), Console(width=None if sys.stdout.isatty() else 150)
     found, seeds = machine(), options.seed or SEEDS[: 1 if options.quick else None]
-    wanted = [(name, seed) for seed in seeds for name in options.only or RUNGS]
+    wanted = [(name, seed) for name in options.only or RUNGS for seed in seeds]
     if not options.resume:
         shutil.rmtree(RUNS, ignore_errors=True)
     try:

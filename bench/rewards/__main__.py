@@ -89,12 +89,16 @@ def measure(directory: Path, sizes: Sizes) -> Found:
         with running_slipstream(directory, upstream, ledger, name="rewards") as proxy:
             _drive(Load(proxy.port, sizes.num_connections, 2.0, first_number=10**8), targets)  # warms up
             with _counted(ledger, found):
+                before = proxy.cpu_seconds()
                 full = _drive(Load(proxy.port, sizes.num_connections, sizes.seconds), targets)
+                after = proxy.cpu_seconds()
                 paced = _drive(
                     Load(proxy.port, sizes.num_connections, sizes.seconds, _RATE, first_number=10**7), targets
                 )
                 found.figures["num_recorded"] = full.num_recorded + paced.num_recorded
                 found.figures["num_refused"] = full.num_others + paced.num_others
+        for name, then, now in zip(("cpu_us", "ledger_cpu_us"), before, after, strict=True):
+            found.figures[name] = 1e6 * (now - then) / max(full.num_recorded, 1)
         found.note("saturated", "ours", full.latency_ms, full.seconds)
         inserted = floor.insert_for(ledger.url, ids, sizes.seconds / 3, 0.0)
         found.note("saturated", "floor", inserted, sizes.seconds / 3)

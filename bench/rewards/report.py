@@ -37,6 +37,8 @@ def show(console: Console, figures: dict[str, float], rows: list[dict[str, Any]]
         figure = (shown(row[name]) for name in ("per_second", "p50_ms", "p99_ms"))
         table.add_row(row["measure"], row["who"], *figure)
     console.print(table)
+    cpu = (shown(figures[name]) for name in ("cpu_us", "ledger_cpu_us"))
+    console.print("CPU of a post at saturation, µs: {} in the proxy, {} in Postgres".format(*cpu))
     table = Table("", "target", "wanted", "measured", title="Targets", title_justify="left")
     for verdict in verdicts(figures):
         mark = "[green]met[/]" if verdict.is_met else "[red]missed[/]"

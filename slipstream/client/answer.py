@@ -42,7 +42,7 @@ def _success(request: Request, http_status: int, data: dict[str, Any]) -> Result
     own_id = request.id or _text(data.get("id"))
     return Result(
         ok=True, status=status, http_status=http_status, id=own_id, data=data,
-        counts=counts if isinstance(counts, bool) else None, **texts,
+        is_counted=counts if isinstance(counts, bool) else None, **texts,
     )  # fmt: skip
 
 

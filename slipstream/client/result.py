@@ -28,7 +28,7 @@ class Result:
     id: str | None = None  # the post's own: the same again, by hand, is still the same post
     trajectory_id: str | None = None
     exchange_id: str | None = None
-    counts: bool | None = None  # towards the reward; None: nobody said
+    is_counted: bool | None = None  # towards the reward; None: nobody said
     note: str | None = None  # why it does not
     data: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the whole answer
 

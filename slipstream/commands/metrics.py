@@ -34,7 +34,7 @@ def list_(as_json: JsonOption = False) -> None:
 
 
 @metrics.command()
-def declare(  # noqa: PLR0913 - an option each
+def declare(  # noqa: PLR0917 - an option each
     policy: PolicyArgument,
     name: NameArgument,
     smallest: Annotated[float, typer.Option(help="Smallest value accepted.")] = 0.0,

@@ -100,7 +100,7 @@ def test_a_demonstration_is_a_text_or_messages(client: Client, events: Events, n
 
 def test_what_does_not_count_is_said(client: Client, name: str) -> None:
     result = client.reward(name, 0.5, metric="never-declared")
-    assert (result.ok, result.counts) == (True, False)
+    assert (result.ok, result.is_counted) == (True, False)
     assert result.note
 
 

@@ -1,5 +1,7 @@
 """Which of two was better: two judgements, all or none, and one group."""
 
+import random
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +16,7 @@ from ledger.reward_posts import RewardPost
 from ledger.rewards import trajectory_rewards
 from tests.ledger.calls import a_call, a_policy, n_call, rows
 from tests.ledger.judged import post
+from tests.ledger.learned import used_by_a_step
 from tests.ledger.together import run_all
 
 EVENTS = "SELECT value, not_counted_reason FROM v1.rewards ORDER BY id"
@@ -99,15 +102,26 @@ def test_an_early_side_waits_for_its_row_and_then_they_are_paired(connection: Co
     assert pair_up(connection) == 0
 
 
-@pytest.mark.parametrize("state", ["claimed", "trained", "skipped"])
-def test_a_closed_group_keeps_its_members(connection: Connection, state: str) -> None:
+def close_group_of_a(connection: Connection, state: str) -> None:
+    of_a = "(SELECT group_id FROM trajectories WHERE external_id = 'a')"
+    connection.execute(text(f"UPDATE groups SET state = :state WHERE id = {of_a}"), {"state": state})
+
+
+@pytest.mark.parametrize("state", ["claimed", "trained"])
+def test_a_group_that_a_step_uses_keeps_its_members(connection: Connection, state: str) -> None:
     recorded(connection, "a", "b")
-    close = text(
-        "UPDATE groups SET state = :state WHERE id = (SELECT group_id FROM trajectories WHERE external_id = 'a')"
-    )
-    connection.execute(close, {"state": state})
+    close_group_of_a(connection, state)
+    used_by_a_step(connection, 1.0)
     assert compare(connection, "a", "b").group_id is None
     assert groups(connection) == {"prompt": ["a", "b"]}
+
+
+def test_who_was_left_out_of_a_closed_group_is_paired_where_it_goes_on(connection: Connection) -> None:
+    """A late judgement moves it to the next group of its prompt, which is open."""
+    recorded(connection, "a", "b")
+    close_group_of_a(connection, "skipped")
+    assert compare(connection, "a", "b").group_id is not None
+    assert groups(connection) == {"comparison": ["ab"]}
 
 
 def test_a_callers_group_keeps_its_members(connection: Connection) -> None:
@@ -206,3 +220,39 @@ def test_twenty_equal_comparisons_at_once_make_one(connection: Connection, engin
     run_all([one] * 20)
     assert rows(connection, "SELECT count(*) FROM comparisons") == [(1,)]
     assert rows(connection, "SELECT count(*) FROM reward_events") == [(2,)]
+
+
+def test_many_comparisons_at_once_end_in_one_group_each(connection: Connection, engine: Engine) -> None:
+    """Even names are compared with even ones, odd with odd, while a worker pairs up and calls are recorded."""
+    names = [str(number) for number in range(8)]
+    recorded(connection, *names)
+    connection.commit()
+
+    def compares(seed: int) -> None:
+        for step in range(4):
+            a, b = random.Random(seed * 10 + step).sample(names[seed % 2 :: 2], 2)
+            with engine.begin() as own:
+                compare(own, a, b, source=f"s{seed}")
+
+    def pairs() -> None:
+        for _ in range(4):
+            with engine.begin() as own:
+                pair_up(own)
+
+    def records() -> None:
+        for number in range(4):
+            with engine.begin() as own:
+                record_calls(own, [a_call(external_id="0", prompt_ids=[1, 0, number])])
+
+    run_all([*(partial(compares, seed) for seed in range(6)), pairs, records])
+    pair_up(connection)
+    found = groups(connection)
+    assert all(len({int(name) % 2 for name in members}) == 1 for members in found["comparison"])
+    assert rows(connection, "SELECT 1 FROM comparisons WHERE group_id IS NULL") == []
+    assert (
+        rows(
+            connection,
+            "SELECT 1 FROM groups AS g WHERE NOT EXISTS (SELECT FROM trajectories WHERE group_id = g.id)",
+        )
+        == []
+    )

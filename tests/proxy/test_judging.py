@@ -2,6 +2,7 @@
 
 from sqlalchemy import Engine, text
 
+from ledger.vocabulary import JudgeRunState, Scope
 from tests.proxy.callers import make
 from tests.proxy.running import RunningProxy, eventually
 from tests.trainer.judge.talk import add_answers
@@ -11,7 +12,6 @@ from trainer.judge.process import LitellmProcess
 from trainer.judge.rubric import DEFAULT_RUBRIC
 from trainer.judge.run import Judge, judge_group
 from trainer.judge.settings import JudgeSettings
-from ledger.vocabulary import JudgeRunState, Scope
 
 SIDE = "SELECT is_trainable, untrainable_reason, turn_type FROM exchanges WHERE turn_type = 'side'"
 
@@ -25,7 +25,9 @@ def test_what_a_judge_is_asked_through_this_proxy_is_never_trained_on(
     values = {"model": "openai/default@base", "base_url": f"{proxy.url}/v1", "api_key": key}
     settings = JudgeSettings(database_url=database_url, **values)
     with LitellmProcess() as process:
-        outcome = judge_group(engine, Judge(settings, JudgeModel(settings, process), DEFAULT_RUBRIC), group_id)
+        outcome = judge_group(
+            engine, Judge(settings, JudgeModel(settings, process), DEFAULT_RUBRIC), group_id
+        )
     assert outcome.state is JudgeRunState.FAILED
     assert "no JSON" in str(outcome.reason)
     assert outcome.usage.cost is None  # nobody's price list knows this model

@@ -13,26 +13,32 @@ from trainer.judge.prompt import Attempt
 from trainer.judge.transcript import read_transcripts
 
 MIN_MEMBERS = 2
+# Most open groups have one member: what has more is found in one pass, and only of that more is asked.
 _CANDIDATES = text("""
-    SELECT g.id FROM groups AS g
+    SELECT g.id FROM (
+        SELECT t.group_id AS id, count(*) AS num FROM trajectories AS t
+        WHERE t.group_id IS NOT NULL
+            AND (CAST(:days AS integer) IS NULL OR t.id >= v1.first_id_at(now() - make_interval(days => :days)))
+        GROUP BY t.group_id HAVING count(*) >= :min_members
+    ) AS members
+    JOIN groups AS g USING (id)
     JOIN policies AS p ON p.id = g.policy_id
     JOIN projects AS owner ON owner.id = g.project_id
     CROSS JOIN LATERAL (
-        SELECT count(*) AS num_members,
-            count(*) FILTER (WHERE NOT EXISTS (
+        SELECT count(*) FILTER (WHERE NOT EXISTS (
                 SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted
             )) AS num_unscored,
             bool_or(EXISTS (
                 SELECT FROM exchanges AS e
                 WHERE e.trajectory_id = t.id AND e.created_at > clock_timestamp() - make_interval(secs => :wait)
             )) AS is_talking
-        FROM trajectories AS t WHERE t.group_id = g.id
+        FROM trajectories AS t WHERE t.group_id = g.id AND g.state = 'open'
     ) AS m
-    WHERE g.state = 'open' AND m.num_members >= :min_members AND m.num_unscored > 0
+    WHERE g.state = 'open' AND m.num_unscored > 0
         AND (CAST(:policy AS text) IS NULL OR :policy IN (p.name, owner.name || '@' || p.name))
         AND (:wait = 0 OR (
             g.last_member_at <= clock_timestamp() - make_interval(secs => :wait) AND NOT m.is_talking
-            AND (m.num_members >= coalesce(g.size, 0) OR g.last_member_at <= clock_timestamp() - INTERVAL '1 hour')
+            AND (members.num >= coalesce(g.size, 0) OR g.last_member_at <= clock_timestamp() - INTERVAL '1 hour')
         ))
         AND NOT EXISTS (
             SELECT FROM judge_runs AS r
@@ -125,10 +131,12 @@ def find_candidates(
     wait_seconds: float = 0.0,
     max_failures: int = 1 << 30,
     min_members: int = MIN_MEMBERS,
+    days: int | None = None,
 ) -> list[UUID]:
     """Open groups with a member that nobody scored, the oldest first, those that the budget kept out last.
 
-    `wait_seconds` above 0: only groups that seem to be complete, and that nobody spoke in for so long.
+    `wait_seconds` above 0: only groups that seem to be complete, and that nobody spoke in for so long. `days`: only
+    groups of which so many members began since.
     """
     wanted = {
         "limit": limit,
@@ -136,6 +144,7 @@ def find_candidates(
         "wait": wait_seconds,
         "max_failures": max_failures,
         "min_members": min_members,
+        "days": days,
     }
     return list(connection.execute(_CANDIDATES, wanted).scalars())
 

@@ -12,6 +12,9 @@ from trainer.judge.run import Judge, Outcome, judge_group
 from trainer.judge.settings import JudgeSettings
 
 MAX_FAILURES = 2  # in a day: then the worker leaves a group alone
+DAYS = (
+    3  # older groups are left alone, too: an open group for each unscored call of a year is no place to look
+)
 
 
 def candidates_of_the_worker(engine: Engine, settings: JudgeSettings) -> list[UUID]:
@@ -22,6 +25,7 @@ def candidates_of_the_worker(engine: Engine, settings: JudgeSettings) -> list[UU
             limit=settings.groups_per_tick,
             wait_seconds=settings.wait_seconds,
             max_failures=MAX_FAILURES,
+            days=DAYS,
         )
 
 

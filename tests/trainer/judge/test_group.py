@@ -10,6 +10,7 @@ from ledger.records import Attribution, ChoiceRecord
 from ledger.rewards import RewardPost, post_reward
 from ledger.vocabulary import IdentifiedBy
 from tests.fakes.judge import FakeJudge, scoring
+from tests.ledger.calls import later
 from tests.trainer.judge.conftest import MakeJudge
 from tests.trainer.judge.talk import TASK, add_answers
 from tests.trainer.traffic import call, one, rows
@@ -77,6 +78,17 @@ def test_the_worker_leaves_a_group_alone_that_failed_twice(
     judge_group(engine, make_judge(), group_id)
     assert candidates(engine, max_failures=2) == []
     assert candidates(engine) == [group_id]
+
+
+def test_the_worker_looks_at_groups_whose_members_began_in_the_last_days(
+    engine: Engine, make_judge: MakeJudge
+) -> None:
+    make_judge()
+    then = later(-4 * 86_400)
+    attribution = Attribution(trajectory_id=then, identified_by=IdentifiedBy.NEW)
+    group_id, _ = add_answers(engine, ["a", "b"], call_id=then, attribution=attribution)
+    assert candidates(engine, days=3) == []
+    assert candidates(engine, days=5) == candidates(engine) == [group_id]
 
 
 def test_groups_that_the_budget_kept_out_come_last(engine: Engine, make_judge: MakeJudge) -> None:

@@ -40,5 +40,5 @@ def test_a_worker_makes_siblings_as_its_environment_says(
     monkeypatch.setenv("SLIPSTREAM_SIBLINGS", "2")
     monkeypatch.setenv("SLIPSTREAM_SCORER_URL", scorer.url)
     with running("run_worker", settings):
-        eventually(lambda: len(shadows(engine)) == 2, 60)
+        eventually(lambda: len(shadows(engine)) == 2, 240)
         eventually(lambda: one(engine, "SELECT state FROM sibling_runs") == "finished", 60)
