@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
+from msgspec.json import Encoder
+
 from ledger.drafts import Draft
 from ledger.records import CallRecord
 from ledger.text import to_name
@@ -20,6 +22,7 @@ _SYSTEM_ROLES = ("system", "developer")
 _SYSTEM_FIELDS = ("system", "instructions")  # where messages and responses say it
 _DIGITS = re.compile("[0-9]+")
 _LENGTH = 32  # hex digits
+_encode = Encoder(order="sorted").encode
 
 
 class Routes:
@@ -89,7 +92,11 @@ def _text(content: Any) -> str:
 
 
 def _json(value: Any) -> str:
+    """Equal values give equal texts: what the fast way does not take, such as a lone surrogate, it never takes."""
     try:
-        return json.dumps(value, sort_keys=True)
+        try:
+            return _encode(value).decode()
+        except (UnicodeEncodeError, OverflowError, TypeError):
+            return json.dumps(value, sort_keys=True)
     except RecursionError:  # nested deeper than Python goes: all that are so are alike
         return "deep"

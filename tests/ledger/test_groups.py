@@ -207,3 +207,24 @@ def test_only_open_groups_are_ready_oldest_first_and_within_the_limit(connection
     assert ready(connection, limit=1) == [(2, 2)]
     connection.execute(text("UPDATE groups SET state = 'claimed' WHERE key = 'g2'"))
     assert ready(connection) == [(3, 3)]
+
+
+def test_a_partial_reward_is_waited_for_until_the_deadline(connection: Connection) -> None:
+    calls = grouped(connection, 2)
+    score(connection, calls[0])
+    partial = RewardPost(str(calls[1].attribution.trajectory_id), value=0.5, is_final=False)
+    post_reward(connection, "default", partial)
+    age(connection, 599)
+    assert ready(connection) == []
+    age(connection, 601)
+    assert ready(connection) == [(2, 2)]
+
+
+def test_a_final_reward_beside_the_partial_one_is_enough(connection: Connection) -> None:
+    calls = grouped(connection, 2)
+    target = str(calls[1].attribution.trajectory_id)
+    score(connection, calls[0])
+    post_reward(connection, "default", RewardPost(target, value=0.5, is_final=False))
+    post_reward(connection, "default", RewardPost(target, value=1.0, source="program"))
+    age(connection, 61)
+    assert ready(connection) == [(2, 2)]

@@ -8,10 +8,12 @@ from hypothesis import given
 from sqlalchemy import Connection
 
 from ledger.codec import call_of, decode_call, decode_held, encode_call
+from ledger.erasure.skeleton import skeleton_of
 from ledger.recording import record_calls
 from ledger.routes import route_of
 from ledger.text import to_name
 from tests.ledger.calls import a_call, a_policy, an_attribution, conversation, n_call, rows
+from tests.ledger.continued import known, talk
 from tests.ledger.test_text import ANY_JSON, ANY_TEXT
 
 USER = {"role": "user", "content": "q"}
@@ -123,3 +125,19 @@ def test_what_was_erased_as_it_came_has_no_route(connection: Connection) -> None
     a_policy(connection)
     record_calls(connection, [a_call(attribution=an_attribution(route="support"), is_erased=True)])
     assert rows(connection, "SELECT route FROM trajectories") == [(None,)]
+
+
+def test_the_first_turn_decides_though_a_later_one_was_recorded_before_it(connection: Connection) -> None:
+    a_policy(connection)
+    first, *_, last = talk(3)
+    first = replace(first, messages=[system("Be brief."), *(first.messages or [])])
+    placed = known(last, first, messages=[system("Be long."), *(last.messages or [])])
+    record_calls(connection, [placed])
+    assert rows(connection, "SELECT route FROM trajectories") == [(route_of(placed),)]
+    record_calls(connection, [first])
+    assert rows(connection, "SELECT route FROM trajectories") == [(route_of(first),)]
+
+
+def test_a_skeleton_has_no_name_of_a_route() -> None:
+    """A caller chose it."""
+    assert skeleton_of(a_call(attribution=an_attribution(route="Ann's"))).attribution.route is None

@@ -171,3 +171,13 @@ def test_late_choices_of_a_call_go_on_as_their_calls_next_group(engine, make_tra
     ]
     tick(trainer)
     assert rows(engine, f"{USED} AND baseline_kind = 'stored_group'") == [(0.0, 0.5, "stored_group", 2)]
+
+
+def test_a_trajectory_without_exchanges_is_not_moved_for_ever(engine, make_trainer) -> None:
+    """Retention took them: a step has nothing to write down about it."""
+    trainer = make_trainer(**NOW, group_deadline_seconds=0.0)
+    three(engine, [1.0, 0.0, 1.0])
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM exchanges"))
+    assert tick(trainer).state is StepState.SKIPPED
+    assert tick(trainer) is None

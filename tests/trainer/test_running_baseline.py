@@ -20,6 +20,7 @@ from trainer.grpo.advantages import Running
 from trainer.step import resume_or_claim, tick
 
 RUNNING = "SELECT route, mean, variance, num_samples FROM route_baselines ORDER BY route"
+LIVE = "SELECT live_version FROM policies"
 WINDOW = 6
 
 
@@ -191,4 +192,13 @@ def test_any_traffic_with_any_failures_ends_where_a_plain_model_does(
     assert one(engine, "SELECT count(*) FROM route_baselines") > 1
 
 
-LIVE = "SELECT live_version FROM policies"
+def test_a_reward_that_a_step_has_read_is_never_folded_in_by_another(engine, make_trainer) -> None:
+    """Whoever opens its group again."""
+    trainer = make_trainer(**NOW, group_deadline_seconds=0.0)
+    add_lone(engine, 10, [1.0])
+    tick(trainer)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE groups SET state = 'open', step_id = NULL, reason = NULL"))
+    assert tick(trainer).state is StepState.SKIPPED
+    assert one(engine, "SELECT count(DISTINCT step_id) FROM step_samples") == 2
+    assert one(engine, "SELECT num_samples FROM route_baselines") == 1
