@@ -13,8 +13,8 @@ from ledger.exports.jsonl import plain
 # As columns hold it: text storable, and a judgement of the whole trajectory stands beside each of its exchanges.
 _REWARDS = text("""
     SELECT trajectory_id AS of_trajectory, exchange_id AS of_exchange, id, target, exchange_id, metric, value, content,
-        comment, source, is_retraction, observed_at, created_at, is_counted, not_counted_reason,
-        (SELECT e.idempotency_id FROM reward_events AS e WHERE e.id = v.id) AS idempotency_id
+        comment, source, is_retraction, observed_at, created_at, is_counted, not_counted_reason, idempotency_id,
+        is_final, is_whole, comparison_id, score
     FROM v1.rewards AS v WHERE trajectory_id = ANY (:ids) ORDER BY id
 """)
 _SAMPLES = text("""

@@ -203,6 +203,9 @@ def _event(event: Row, target: Target) -> dict[str, Any]:
         "is_retraction": event["is_retraction"],
         "idempotency_id": event["idempotency_id"],
         "observed_at": _moment(event["observed_at"]),
+        "is_final": event.get("is_final", True),  # files from before these were
+        "is_whole": event.get("is_whole", False),
+        "comparison_id": target.id_of(UUID(event["comparison_id"])) if event.get("comparison_id") else None,
     }
 
 

@@ -10,6 +10,7 @@ from proxy.metrics import Metrics
 
 log = structlog.get_logger()
 _TIMEOUT_SECONDS = 2
+_PAUSE_SECONDS = 0.2
 
 
 class Nudge:
@@ -17,14 +18,24 @@ class Nudge:
         self._redis_url = redis_url
         self._metrics = metrics
         self._celery: Any = None
-        self._running: set[asyncio.Task[bool]] = set()
+        self._running: set[asyncio.Task[None]] = set()
+        self._is_wanted = False
 
     def send(self) -> None:
-        """Returns at once; one nudge on its way is enough."""
-        if self._redis_url and not self._running:
-            task = asyncio.create_task(self._send())
+        """Returns at once. Of many within a moment the first goes, and one more for all the others."""
+        if not self._redis_url:
+            return
+        self._is_wanted = True
+        if not self._running:
+            task = asyncio.create_task(self._send_wanted())
             self._running.add(task)
             task.add_done_callback(self._running.discard)
+
+    async def _send_wanted(self) -> None:
+        while self._is_wanted:
+            self._is_wanted = False
+            await self._send()
+            await asyncio.sleep(_PAUSE_SECONDS)
 
     async def sent(self) -> bool:
         """Whether the broker took it, for whoever asked for it."""

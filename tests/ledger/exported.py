@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 
 from ledger.exports.export import export
 from ledger.exports.filters import Filters
+from ledger.identifiers import new_id
 from ledger.imports.file import Importer
 from ledger.imports.lines import Line, json_lines, parquet_lines
 from ledger.imports.report import Report
@@ -73,3 +74,7 @@ def seeded(engine: Engine) -> None:
         ])  # fmt: skip
         post_reward(connection, "default", RewardPost("talk", metric="comment", content=ODD, source=ODD))
         post_reward(connection, "default", RewardPost("talk", value=0.25, comment=ODD, idempotency_id="i"))
+        half = RewardPost(
+            "talk", metric="stars", value=3.0, is_final=False, is_whole=True, comparison_id=new_id()
+        )
+        post_reward(connection, "default", half)

@@ -20,6 +20,7 @@ from tests.proxy.running import ROOT, eventually, is_ready, proxy_process, setti
 _NUM_POSTS = 1000
 _NUM_CALLS = 60
 _NUM_GROUPS = 15
+_NUM_CLOSED = 5  # of them, before the first post: their members are judged late
 _COUNTED = text("""
     SELECT t.external_id, r.source, r.value FROM v1.rewards AS r JOIN trajectories AS t ON t.id = r.trajectory_id
     WHERE r.is_counted
@@ -27,7 +28,10 @@ _COUNTED = text("""
 _REWARDS = text(
     "SELECT t.external_id, r.reward FROM v1.trajectory_rewards AS r JOIN trajectories AS t ON t.id = r.trajectory_id"
 )
-_MEMBERS = text("SELECT t.external_id, g.key FROM trajectories AS t JOIN groups AS g ON g.id = t.group_id")
+_CLOSE = text("UPDATE groups SET state = 'trained' WHERE key = ANY (:keys)")
+_MEMBERS = text(
+    "SELECT t.external_id, g.key, g.state FROM trajectories AS t JOIN groups AS g ON g.id = t.group_id"
+)
 _IDS = text("SELECT idempotency_id, count(*) FROM reward_events GROUP BY 1")
 
 
@@ -40,6 +44,7 @@ def test_i5_a_thousand_rewards_from_eight_processes_end_as_a_plain_model_says(
     with engine.begin() as connection:
         ensure_policy(connection, name="default", base_model="base-model")
         record_calls(connection, calls[:20])
+        connection.execute(_CLOSE, {"keys": [f"group-{n}" for n in range(_NUM_CLOSED)]})
     given = settings_for(database_url, vllm.url, tmp_path)
     with proxy_process(given, engine) as (proxy, process):
         port = int(proxy.url.rpartition(":")[2])
@@ -66,8 +71,11 @@ def test_i5_a_thousand_rewards_from_eight_processes_end_as_a_plain_model_says(
         assert counted == {(f"call-{call}", source): value for (call, source), value in made.latest.items()}
         rewards = {name: round(reward, 9) for name, reward in connection.execute(_REWARDS)}
         assert rewards == {f"call-{call}": round(reward, 9) for call, reward in made.rewards().items()}
-        members = dict(connection.execute(_MEMBERS).all())  # type: ignore[arg-type]
-        assert members == {f"call-{n}": f"group-{n % _NUM_GROUPS}" for n in range(_NUM_CALLS)}
+        members = {name: (key, state) for name, key, state in connection.execute(_MEMBERS)}
+        # Each is judged, so those of the closed groups went on to the next of their key.
+        assert made.rewards().keys() == set(range(_NUM_CALLS))
+        assert members == {f"call-{n}": (f"group-{n % _NUM_GROUPS}", "open") for n in range(_NUM_CALLS)}
+        assert connection.scalar(text("SELECT count(*) FROM groups")) == _NUM_GROUPS + _NUM_CLOSED
 
 
 def _poster(port: int, posts: list[object]) -> "subprocess.Popen[str]":
