@@ -15,6 +15,12 @@ from ledger.groups import CANDIDATES, Readiness, ReadyGroup, ready_groups
 from ledger.vocabulary import GroupKind, GroupWaitsFor
 from ledger.workers import Worker, worker_of
 
+_TOLD = {
+    "grace_seconds": "group_grace_seconds",
+    "deadline_seconds": "group_deadline_seconds",
+    "min_samples": "baseline_min_samples",
+    "has_running": "running_baseline",
+}
 _OPEN = text(f"""
     {CANDIDATES}
     SELECT id AS group_id, kind, size, route, num_members, num_scored, created_at, is_ready, is_final, is_quiet, is_lone,
@@ -52,14 +58,9 @@ class OpenGroup:
 
 
 def readiness_of(worker: Worker) -> Readiness:
-    """By the settings that the worker told of."""
-    settings = worker.settings
-    return Readiness(
-        grace_seconds=settings["group_grace_seconds"],
-        deadline_seconds=settings["group_deadline_seconds"],
-        min_samples=settings["baseline_min_samples"],
-        has_running=settings["running_baseline"],
-    )
+    """By the settings that the worker told of; an older worker did not know each of them."""
+    told = {name: worker.settings[field] for name, field in _TOLD.items() if field in worker.settings}
+    return Readiness(**told)
 
 
 def scored_groups(connection: Connection, policy_id: UUID, when: Readiness, *, limit: int) -> list[OpenGroup]:

@@ -78,9 +78,7 @@ def test_the_explanation_tells_it(connection: Connection) -> None:
     assert found is not None
     assert found["group"]["waiting"] is None
     assert "No worker was ever started for this policy" in "\n".join(found["story"])
-    settings = {
-        "group_grace_seconds": 60, "group_deadline_seconds": 600, "baseline_min_samples": 4, "running_baseline": True,
-    }  # fmt: skip
+    settings = {"group_grace_seconds": 60, "group_deadline_seconds": 600}  # as an older worker would tell
     worker_started(connection, policy="default", base_model="base", owner="w", settings=settings)
     found = read_explanation(connection, "default", target)
     assert found is not None
