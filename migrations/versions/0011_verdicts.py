@@ -1,4 +1,4 @@
-"""What became of each row, as columns of the views that show it.
+"""What became of each row, as columns of the views that show it; what judges did, as a view.
 
 Safe on big tables: views only; no row is read or rewritten.
 
@@ -37,7 +37,7 @@ def downgrade() -> None:
     parts = [part for file in files for part in file.read_text(encoding="utf-8").split(";\n")]
     comments = [part for part in parts if _is_comment(part)]
     views = [_newest(parts, view) for view in _VIEWS]
-    _run(f"DROP VIEW v1.verdicts, {', '.join(_VIEWS)}")
+    _run(f"DROP VIEW v1.judge_runs, v1.verdicts, {', '.join(_VIEWS)}")
     _run(";\n".join([*views, *comments]))
     _run(_read("0001_reader.sql"))
 

@@ -167,3 +167,28 @@ COMMENT ON COLUMN v1.verdicts.verdict IS 'What became of them: trained, waiting 
 COMMENT ON COLUMN v1.verdicts.reason IS 'Why they were left out, or what they wait for; NULL = trained.';
 COMMENT ON COLUMN v1.verdicts.num_exchanges IS 'How many.';
 COMMENT ON COLUMN v1.verdicts.num_completion_tokens IS 'Their sampled tokens.';
+
+CREATE OR REPLACE VIEW v1.judge_runs AS
+SELECT
+    r.id, p.name AS project, policy.name AS policy, r.group_id, r.model, r.state, r.reason, r.num_votes, r.num_calls,
+    r.num_prompt_tokens, r.num_completion_tokens, r.cost, r.scores, r.created_at, r.finished_at
+FROM public.judge_runs AS r
+JOIN public.projects AS p ON p.id = r.project_id
+JOIN public.policies AS policy ON policy.id = r.policy_id;
+
+COMMENT ON VIEW v1.judge_runs IS 'Groups that a judge model was asked to score, and what that cost. What it said of each member stands in v1.rewards.';
+COMMENT ON COLUMN v1.judge_runs.id IS 'UUIDv7 of the run.';
+COMMENT ON COLUMN v1.judge_runs.project IS 'Name of the tenant.';
+COMMENT ON COLUMN v1.judge_runs.policy IS 'Name of the policy whose group it is.';
+COMMENT ON COLUMN v1.judge_runs.group_id IS 'The group (v1.groups).';
+COMMENT ON COLUMN v1.judge_runs.model IS 'The judge, as LiteLLM names it.';
+COMMENT ON COLUMN v1.judge_runs.state IS 'running, finished, failed or refused.';
+COMMENT ON COLUMN v1.judge_runs.reason IS 'Why it failed or was refused, in one sentence.';
+COMMENT ON COLUMN v1.judge_runs.num_votes IS 'How often it was asked to score the group.';
+COMMENT ON COLUMN v1.judge_runs.num_calls IS 'Calls made, re-judging included; while it runs, the most it may make.';
+COMMENT ON COLUMN v1.judge_runs.num_prompt_tokens IS 'As the provider counted; while it runs, what it has reserved.';
+COMMENT ON COLUMN v1.judge_runs.num_completion_tokens IS 'Likewise.';
+COMMENT ON COLUMN v1.judge_runs.cost IS 'Likewise, in US dollars by LiteLLM''s price list; NULL = it knows no price.';
+COMMENT ON COLUMN v1.judge_runs.scores IS 'Votes, mean and spread (0 to 1) by trajectory id, the seed, who was unscored, who was shown as a scale.';
+COMMENT ON COLUMN v1.judge_runs.created_at IS 'When it began, or was refused.';
+COMMENT ON COLUMN v1.judge_runs.finished_at IS 'When it ended.';

@@ -14,6 +14,7 @@ VIEWS = {
     "exchange_rewards",
     "exchanges",
     "groups",
+    "judge_runs",
     "lineage",
     "metrics",
     "rewards",

@@ -59,12 +59,16 @@ def _ask(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _price(told: dict[str, Any]) -> dict[str, Any]:
+    """Of the model, or of what it is called behind a gateway: openai/openai/gpt-4o is openai/gpt-4o there."""
     import litellm
 
-    try:
-        return {"cost": float(sum(litellm.cost_per_token(**told)))}
-    except Exception:  # noqa: BLE001 - it knows no price
-        return {"cost": None}
+    name = str(told.pop("model"))
+    while name:
+        try:
+            return {"cost": float(sum(litellm.cost_per_token(model=name, **told)))}
+        except Exception:  # noqa: BLE001 - it knows no price
+            name = name.partition("/")[2]
+    return {"cost": None}
 
 
 def _error(error: Exception) -> dict[str, Any]:

@@ -24,17 +24,16 @@ FORCED = {
 
 def child_environment(ours: Mapping[str, str], package_root: Path) -> dict[str, str]:
     """Keys may also come from files: OPENAI_API_KEY_FILE. Raises OSError."""
-    kept = {name: value for name, value in ours.items() if not _is_ours(name, value)}
+    kept = {name: value for name, value in ours.items() if not _is_ours(name)}
     for name in [name for name in kept if name.endswith(_KEY_FILE)]:
         path, variable = kept.pop(name), name.removesuffix("_FILE")
         if path and variable not in kept:
             kept[variable] = Path(path).read_text(encoding="utf-8").strip()
     paths = [str(package_root), *filter(None, [kept.get("PYTHONPATH")])]
+    # OPENAI_API_KEY holds a key of ours where the shell talks to this proxy.
     kept = {name: value for name, value in kept.items() if not value.startswith(KEY_START)}
     return {**kept, **FORCED, "PYTHONPATH": ":".join(paths)}
 
 
-def _is_ours(name: str, value: str) -> bool:
-    """OPENAI_API_KEY holds a key of ours where the shell talks to this proxy."""
-    is_named = name in _DROPPED or name.startswith(_OURS) or name.removesuffix("_FILE") in _DROPPED
-    return is_named or value.startswith(KEY_START)
+def _is_ours(name: str) -> bool:
+    return name in _DROPPED or name.startswith(_OURS) or name.removesuffix("_FILE") in _DROPPED

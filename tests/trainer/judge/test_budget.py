@@ -3,6 +3,7 @@
 from functools import partial
 from uuid import UUID
 
+import pytest
 from sqlalchemy import Engine, text
 
 from ledger.vocabulary import JudgeRunState
@@ -94,3 +95,10 @@ def test_a_round_ends_where_nothing_is_left_of_the_budget(
     assert [outcome.state for outcome in found] == [JudgeRunState.REFUSED]
     assert is_spent(engine, judge.settings)
     assert one(engine, "SELECT count(*) FROM judge_runs") == 1
+
+
+def test_a_model_behind_a_gateway_has_the_price_of_its_own_name(make_judge: MakeJudge) -> None:
+    """gpt-4o: 2.50 and 10 US dollars for a million tokens."""
+    for name in ("openai/gpt-4o", "openai/openai/gpt-4o"):
+        assert make_judge(model=name).model.price(1_000_000, 100_000) == pytest.approx(3.5)
+    assert make_judge(model="openai/my/own").model.price(1_000, 1_000) is None
