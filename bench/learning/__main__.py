@@ -7,17 +7,20 @@ bench/results/learning/, and `--resume` makes only those that are not there.
 import argparse
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 
+from bench.gateway.children import ChildFailedError
 from bench.gateway.report import machine
 from bench.learning import report
 from bench.learning.picture import draw
 from bench.learning.rungs import RUNGS
+from bench.learning.serving import one_vllm
 from examples.demo.display import Display
 from examples.demo.stack import StackFailedError
-from examples.feedback.course import ROUNDS, Plan, take
+from examples.feedback.course import HOME, ROUNDS, Plan, take
 from examples.feedback.result import Result, read
 from slipstream.errors import UsageError
 
@@ -32,11 +35,17 @@ def main() -> int:
     if not options.resume:
         shutil.rmtree(RUNS, ignore_errors=True)
     try:
-        results = [
-            _run(name, seed, options.rounds, f"run {number} of {len(wanted)}: {name}, seed {seed}")
-            for number, (name, seed) in enumerate(wanted, start=1)
-        ]
-    except (StackFailedError, UsageError) as error:
+        console.print("starting vLLM, for all runs", style="dim")
+        with one_vllm(HOME, RUNS) as server:
+            results = [
+                _run(
+                    Plan(name, seed, RUNGS[name].groups_per_step, options.rounds, f"{name}-{seed}"),
+                    server,
+                    title,
+                )
+                for title, name, seed in _titled(wanted)
+            ]
+    except (ChildFailedError, StackFailedError, UsageError) as error:
         console.print(str(error), style="red", markup=False)
         return 1
     figures = report.figures_of(results)
@@ -58,16 +67,21 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(name: str, seed: int, num_rounds: int, title: str) -> Result:
+def _titled(wanted: list[tuple[str, int]]) -> Iterator[tuple[str, str, int]]:
+    for number, (name, seed) in enumerate(wanted, start=1):
+        yield f"run {number} of {len(wanted)}: {name}, seed {seed}", name, seed
+
+
+def _run(plan: Plan, server: dict[str, str], title: str) -> Result:
     """A run, or what is there of it already."""
-    path = RUNS / f"{name}-{seed}.json"
+    path = RUNS / f"{plan.name}-{plan.seed}.json"
     if path.exists():
         return read(path)
-    rung = RUNGS[name]
-    plan = Plan(name, seed, rung.groups_per_step, num_rounds)
-    with Display(num_steps=num_rounds, title=title) as display:
-        result = take(plan, rung.practise(seed, num_rounds), display)
-    display.console.print(title, display.table(), highlight=False)
+    practise = RUNGS[plan.name].practise(plan.seed, plan.num_rounds)
+    with Display(num_steps=plan.num_rounds, title=title) as display:
+        display.say(title)
+        result = take(plan, practise, display, server)
+    display.console.print(display.table(), highlight=False)
     result.write(RUNS)
     return result
 

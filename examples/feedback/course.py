@@ -5,10 +5,11 @@ The number of rounds, and so of calls, is fixed: a round that teaches nothing ma
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
+from types import MappingProxyType
 
 from openai import AsyncOpenAI
 
@@ -26,21 +27,23 @@ Practise = Callable[[AsyncOpenAI, int], Awaitable[Round]]  # client, round -> wh
 HOME = Path(".slipstream/feedback")
 RESULTS = HOME / "results"
 ROUNDS = 4
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A run as it is meant: whose name, which seed, how many rounds, and how many judged groups of each make a step."""
+    """A run as it is meant: its name, which seed, how many rounds, and how many judged groups of each make a step."""
 
     name: str
     seed: int
     groups_per_step: int
     num_rounds: int = ROUNDS
+    policy: str = MODEL  # whatever it is: the program's calls go to the default policy
 
     def settings(self) -> dict[str, str]:
         """What the stack is told; all else is as it is by default."""
         return {
-            "SLIPSTREAM_POLICY": MODEL,
+            "SLIPSTREAM_POLICY": self.policy,
             "SLIPSTREAM_SEED": str(self.seed),
             "SLIPSTREAM_LEARNING_RATE": "3e-4",
             "SLIPSTREAM_STEP_GROUPS": str(self.groups_per_step),
@@ -50,10 +53,10 @@ class Plan:
         }
 
 
-def take(plan: Plan, practise: Practise, display: Display) -> Result:
-    """A run from version 0 on a stack of its own. Raises StackFailedError, UsageError."""
+def take(plan: Plan, practise: Practise, display: Display, more: Mapping[str, str] = NOTHING) -> Result:
+    """A run from version 0 on a stack of its own, told `more` settings. Raises StackFailedError, UsageError."""
     forget_last_run(HOME, frozenset({RESULTS.name}))
-    with running_stack(HOME, plan.settings(), display) as base_url:
+    with running_stack(HOME, plan.settings() | dict(more), display) as base_url:
         result = asyncio.run(Course(base_url, plan, display).run(practise))
         return replace(result, compared_with=compared_with(HOME))
 
@@ -65,7 +68,7 @@ class Course:
         self._client = AsyncOpenAI(base_url=base_url, api_key="any", timeout=300.0, max_retries=5)
         self._plan, self._display = plan, display
         self._heldout = prompts(plan.seed)[1]
-        self._versions = Versions(self._client, MODEL, display, HOME / "logs" / "worker.log")
+        self._versions = Versions(self._client, plan.policy, display, HOME / "logs" / "worker.log")
         self._num_calls, self._num_thumbs, self._num_up = 0, 0, 0
         self._exams: list[Examined] = []
 
