@@ -39,7 +39,7 @@ def _statements(name: str) -> list[str]:
 
 
 def upgrade() -> None:
-    for name in ("0010_rewards.sql", "0010_views.sql", "0001_reader.sql"):
+    for name in ("0010_rewards.sql", "0010_comments.sql", "0010_views.sql", "0001_reader.sql"):
         _run(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
