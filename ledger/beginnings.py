@@ -13,9 +13,9 @@ from sqlalchemy import Connection, text
 
 from ledger.bulk import insert_rows
 from ledger.drafts import Draft
+from ledger.groups.routes import Routes
 from ledger.merging import leave_groups
 from ledger.placing import Existing, read_existing
-from ledger.routes import Routes
 from ledger.tables import trajectories
 from ledger.text import to_json, to_storable_text
 from ledger.vocabulary import IdentifiedBy

@@ -1,7 +1,7 @@
 """Trajectories that are recorded as two and prove to be one. Only a recorder that is alone does this.
 
 Invariant: what a step has claimed, trained or skipped keeps its trajectories and its members. Whoever judges a
-trajectory holds its row (ledger.rewards), so no reward is left behind under an id that is gone.
+trajectory holds its row (ledger.rewards.reading), so no reward is left behind under an id that is gone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -15,8 +15,8 @@ from ledger.conversation import whole_messages, whole_prompts
 from ledger.errors import ChoiceNeededError
 from ledger.identifiers import parse_id
 from ledger.policies import adapter_name
+from ledger.rewards.targets import resolve
 from ledger.tables import exchanges, policies, projects
-from ledger.targets import resolve
 from ledger.text import from_storable, mapped
 
 _TRAJECTORY = text("SELECT * FROM v1.trajectories WHERE id = :id")

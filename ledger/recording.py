@@ -17,18 +17,18 @@ from ledger.bulk import copy_rows
 from ledger.deltas import Transcript, delta_of, latest_transcripts, transcript_of
 from ledger.direct import Question, direct
 from ledger.drafts import Draft, drafts_of
-from ledger.early_rewards import are_waiting, reconcile
 from ledger.erasure.rewards import erase_rewards
 from ledger.erasure.skeleton import erased_draft
 from ledger.erasure.tombstones import buried, has_tombstones
-from ledger.grouping import GroupKey, Wanted, group_key, group_size, join_groups, lock_open
+from ledger.groups.grouping import GroupKey, Wanted, group_key, group_size, join_groups, lock_open
+from ledger.groups.routes import Routes
 from ledger.links import Linked, link_calls
 from ledger.merging import dissolve, merge
 from ledger.placing import Existing, about_own_ids, place, place_by_own_ids, read_existing
 from ledger.policies import Policy, read_policies
 from ledger.recording_lock import lock_recording
 from ledger.records import CallRecord
-from ledger.routes import Routes
+from ledger.rewards.early import are_waiting, reconcile
 from ledger.rows import COLUMNS, exchange_row
 from ledger.tables import exchanges
 

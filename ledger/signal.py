@@ -1,6 +1,6 @@
 """How much signal there is, by policy, in the last days: captured, scored, ready, used, and what is missing.
 
-Invariant: each question reads a range of ids, never a whole table, and the rules stand in the views and in ledger.groups.
+Invariant: each question reads a range of ids, never a whole table, and the rules stand in the views and in ledger.groups.readiness.
 """
 
 from collections import defaultdict
@@ -12,10 +12,10 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from ledger.evidence import FORMULA, evidence_of
+from ledger.groups.waiting import next_step
 from ledger.policies import Policy, read_policies
 from ledger.reading import plain
 from ledger.vocabulary import Reason
-from ledger.waiting import next_step
 
 MAX_SCORED = 5_000  # of all policies: the newest ones tell the spread well enough
 _SINCE = text("SELECT v1.first_id_at(now() - CAST(:period AS interval))")

@@ -16,7 +16,7 @@ from ledger.tables import step_samples
 from ledger.vocabulary import Reason
 from trainer.baselines import Seen, move_running, read_running
 from trainer.claim import Step
-from trainer.found import claimed_groups, found_groups
+from trainer.groups import claimed_groups, found_groups
 from trainer.grpo.advantages import Running, mean_of
 from trainer.grpo.packing import num_packed_tokens
 from trainer.grpo.samples import Sample, merge_turns

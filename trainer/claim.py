@@ -11,10 +11,10 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Row, text
 
-from ledger.groups import ReadyGroup, ready_groups
+from ledger.groups.readiness import ReadyGroup, ready_groups
 from ledger.identifiers import new_id
-from ledger.late_rewards import move_late_of_steps
 from ledger.policies import Policy
+from ledger.rewards.late import move_late_of_steps
 from ledger.vocabulary import ACTIVE_STEP_STATES, StepState
 from trainer.adapter_files import highest_version_on_disk
 from trainer.scored import ScoredGroups

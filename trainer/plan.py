@@ -12,10 +12,10 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Engine, text
 
+from ledger.groups.waiting import due_at, scored_groups
 from ledger.policies import Policy, read_policies
 from ledger.reading import plain
 from ledger.vocabulary import StepState
-from ledger.waiting import due_at, scored_groups
 from ledger.workers import worker_of
 from trainer.build import Batch, read_batch
 from trainer.claim import ACTIVE, Step, is_time, next_groups

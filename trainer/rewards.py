@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from ledger.rewards import ExchangeReward, exchange_rewards, trajectory_rewards
+from ledger.rewards.reading import ExchangeReward, exchange_rewards, trajectory_rewards
 
 _RULES = text("""
     UPDATE training_steps AS s SET settings = s.settings || jsonb_build_object('rewards', jsonb_build_object(

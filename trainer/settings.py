@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import NoDecode
 
-from ledger.groups import Readiness
+from ledger.groups.readiness import Readiness
 from ledger.settings import EnvironmentSettings
 from trainer.grpo.advantages import Baseline
 from trainer.grpo.loss_settings import LossKind, LossSettings

@@ -12,8 +12,8 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection, Engine
 
-from ledger.pairs import pair_up
 from ledger.policies import Policy, ensure_policy, read_policies
+from ledger.rewards.pairs import pair_up
 from ledger.vocabulary import StepState
 from trainer import build, checkpoint, claim, transitions
 from trainer.batch_metrics import batch_metrics, nothing_to_learn

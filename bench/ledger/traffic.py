@@ -153,7 +153,7 @@ class Traffic:
             self._post(trajectory, last.at_ms + 5, 0.5, metric="politeness")
 
     def _post(self, trajectory: Trajectory, at: int, value: float, metric: str = "reward") -> None:
-        """A judgement is later than the one before it, as ledger.rewards sees to."""
+        """A judgement is later than the one before it, as ledger.rewards.reading sees to."""
         random, before = self._random, trajectory.rewards[-1:]
         at = max([at, *(r.at_ms + 1 for r in before)])
         source = random.choice(_SOURCES)

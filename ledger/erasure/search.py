@@ -11,9 +11,9 @@ from sqlalchemy import Connection, select, text
 
 from ledger.erasure.subject import Subject
 from ledger.errors import ChoiceNeededError
+from ledger.rewards.targets import resolve
 from ledger.tables import projects
 from ledger.tables.exchanges import USERS
-from ledger.targets import resolve
 from ledger.vocabulary import ErasureSubject
 
 

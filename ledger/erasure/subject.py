@@ -14,7 +14,7 @@ from ledger.drafts import wanted_trajectory_id
 from ledger.frozen import dataclass
 from ledger.identifiers import choice_id, parse_id
 from ledger.records import CallRecord
-from ledger.targets import canonical
+from ledger.rewards.targets import canonical
 from ledger.text import to_storable_text
 from ledger.vocabulary import ErasureSubject
 

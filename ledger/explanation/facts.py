@@ -1,6 +1,6 @@
 """All that is known about why one trajectory was, or was not, trained: read in one transaction, changed by nobody.
 
-Invariant: the rules stand in the views and in ledger.groups; here they are only read. Ids of another project are unknown.
+Invariant: the rules stand in the views and in ledger.groups.readiness; here they are only read. Ids of another project are unknown.
 """
 
 from collections import defaultdict
@@ -13,10 +13,10 @@ from sqlalchemy import Connection, text
 
 from ledger.explanation.story import story_of
 from ledger.explanation.words import REMEDY
+from ledger.groups.waiting import open_group, readiness_of
 from ledger.reading import find_trajectory, plain
-from ledger.rewards import ExchangeReward, exchange_rewards
+from ledger.rewards.reading import ExchangeReward, exchange_rewards
 from ledger.vocabulary import GroupState, StepState, Verdict
-from ledger.waiting import open_group, readiness_of
 from ledger.workers import Worker, worker_of
 
 MAX_MEMBERS = 100

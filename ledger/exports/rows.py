@@ -15,7 +15,7 @@ from ledger.exports.columns import COLUMNS, DIGESTS, EXPORT_VERSION, OF_GROUP, O
 from ledger.exports.filters import Filters
 from ledger.exports.judgements import rewards_of, samples_of
 from ledger.exports.whole import Wholes, in_chunks
-from ledger.rewards import trajectory_rewards
+from ledger.rewards.reading import trajectory_rewards
 
 Values = Mapping[str, Any]
 _TRAJECTORIES = 100  # at once

@@ -6,8 +6,8 @@ from typing import Any
 from fastapi import FastAPI, Request
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from ledger.comparisons import Comparison, ComparisonResult, post_comparison, retract_comparison
 from ledger.identifiers import parse_id
+from ledger.rewards.comparisons import Comparison, ComparisonResult, post_comparison, retract_comparison
 from proxy.body import read_body, read_headers
 from proxy.errors import NotFoundError
 from proxy.management.bounded import in_transaction

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.reward_posts import RewardPost
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import COMMENT_METRIC, COMPARISON_METRIC, DEMONSTRATION_METRIC
 from proxy.errors import InvalidRequestError, UnprocessableError
 from proxy.management.reward_fields import (

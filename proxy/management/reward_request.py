@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ledger.comparisons import Comparison
-from ledger.counting import WORDS_METRICS
-from ledger.rewards import RewardPost
+from ledger.rewards.comparisons import Comparison
+from ledger.rewards.counting import WORDS_METRICS
+from ledger.rewards.reading import RewardPost
 from ledger.vocabulary import COMMENT_METRIC, COMPARISON_METRIC, REWARD_METRIC
 from proxy.errors import InvalidRequestError, UnprocessableError
 from proxy.management.reward_fields import (

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from ledger.errors import LedgerError
-from ledger.rewards import Answer, Posting, RewardResult, post_rewards
+from ledger.rewards.reading import Answer, Posting, RewardResult, post_rewards
 from proxy.errors import LedgerUnavailableError, OverloadedError
 from proxy.management import bounded
 from proxy.management.bounded import UNREACHABLE, TooLateError

@@ -16,7 +16,7 @@ NameArgument = Annotated[str, typer.Argument(help="The metric, as rewards say it
 @metrics.command("list")
 def list_(as_json: JsonOption = False) -> None:
     """Every metric that counts, by policy."""
-    from ledger.metrics import list_metrics
+    from ledger.rewards.metrics import list_metrics
 
     with ledger_connection() as connection:
         found = list_metrics(connection)
@@ -43,7 +43,7 @@ def declare(  # noqa: PLR0917 - an option each
     weight: Annotated[float, typer.Option(help="Its weight in the reward; 0: it does not count.")] = 1.0,
 ) -> None:
     """Let a metric count, or say anew how; what was posted before counts so, too."""
-    from ledger.metrics import Metric, declare_metric
+    from ledger.rewards.metrics import Metric, declare_metric
 
     with ledger_connection() as connection:
         project, policy = _names(policy)
@@ -57,7 +57,7 @@ def declare(  # noqa: PLR0917 - an option each
 @metrics.command()
 def drop(policy: PolicyArgument, name: NameArgument) -> None:
     """Let a declared metric count no more (`reward` and `comparison` then count as they do undeclared)."""
-    from ledger.metrics import drop_metric
+    from ledger.rewards.metrics import drop_metric
 
     with ledger_connection() as connection:
         project, policy = _names(policy)
@@ -72,7 +72,7 @@ def combine(
     how: Annotated[Combination, typer.Argument(help="mean (weighted), sum, min or last.")],
 ) -> None:
     """Say how the judgements that count make one reward."""
-    from ledger.metrics import set_combination
+    from ledger.rewards.metrics import set_combination
 
     with ledger_connection() as connection:
         project, policy = _names(policy)

@@ -5,8 +5,8 @@ from functools import partial
 
 from sqlalchemy import Connection, Engine
 
-from ledger.comparisons import pair_up
 from ledger.recording import record_calls
+from ledger.rewards.comparisons import pair_up
 from tests.ledger.calls import a_call, rows
 from tests.ledger.test_comparisons import compare, groups, recorded
 from tests.ledger.together import run_all

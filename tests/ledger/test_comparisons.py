@@ -6,12 +6,18 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Connection, text
 
-from ledger.comparisons import Comparison, ComparisonResult, pair_up, post_comparison, retract_comparison
 from ledger.errors import ComparisonRefusedError, RewardConflictError
 from ledger.recording import record_calls
 from ledger.records import CallRecord
-from ledger.reward_posts import RewardPost
-from ledger.rewards import trajectory_rewards
+from ledger.rewards.comparisons import (
+    Comparison,
+    ComparisonResult,
+    pair_up,
+    post_comparison,
+    retract_comparison,
+)
+from ledger.rewards.posts import RewardPost
+from ledger.rewards.reading import trajectory_rewards
 from tests.ledger.calls import a_call, a_policy, n_call, rows
 from tests.ledger.judged import post
 from tests.ledger.learned import used_by_a_step

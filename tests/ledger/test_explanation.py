@@ -11,7 +11,7 @@ from ledger.explanation.facts import read_explanation
 from ledger.explanation.words import MEANING, REMEDY
 from ledger.recording import record_calls
 from ledger.records import CallRecord
-from ledger.rewards import RewardPost, post_reward
+from ledger.rewards.reading import RewardPost, post_reward
 from ledger.vocabulary import (
     BaselineKind,
     ExchangeStatus,

@@ -4,12 +4,12 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from ledger.groups import Readiness, ReadyGroup, ready_groups
+from ledger.groups.readiness import Readiness, ReadyGroup, ready_groups
+from ledger.groups.routes import route_of
 from ledger.identifiers import new_id
 from ledger.recording import record_calls
 from ledger.records import CallRecord
-from ledger.rewards import RewardPost, post_reward
-from ledger.routes import route_of
+from ledger.rewards.reading import RewardPost, post_reward
 from tests.ledger.calls import a_call, a_policy, an_attribution, n_call
 
 NOBODY = Readiness(grace_seconds=60, deadline_seconds=600, has_running=False)

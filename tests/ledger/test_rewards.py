@@ -7,7 +7,7 @@ from ledger.errors import ChoiceNeededError, LedgerError, RewardConflictError, R
 from ledger.identifiers import choice_id, new_call_id
 from ledger.recording import record_calls
 from ledger.records import CallRecord
-from ledger.rewards import trajectory_rewards
+from ledger.rewards.reading import trajectory_rewards
 from tests.ledger.calls import a_call, a_policy, n_call, rows
 from tests.ledger.judged import COUNTED, post
 

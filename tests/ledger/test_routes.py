@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 
 from ledger.codec import call_of, decode_call, decode_held, encode_call
 from ledger.erasure.skeleton import skeleton_of
+from ledger.groups.routes import route_of
 from ledger.recording import record_calls
-from ledger.routes import route_of
 from ledger.text import to_name
 from tests.ledger.calls import a_call, a_policy, an_attribution, conversation, n_call, rows
 from tests.ledger.continued import known, talk

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 
 from ledger.identifiers import new_id
 from ledger.recording import record_calls
-from ledger.rewards import exchange_rewards, trajectory_rewards
+from ledger.rewards.reading import exchange_rewards, trajectory_rewards
 from tests.ledger.calls import a_call, a_policy
 from tests.ledger.plain_rule import REWARD_MAX, REWARD_MIN, Declared, Said, combined, reasons
 

@@ -7,12 +7,12 @@ import pytest
 from sqlalchemy import Connection, text
 
 from ledger.explanation.facts import read_explanation
-from ledger.groups import Readiness
+from ledger.groups.readiness import Readiness
+from ledger.groups.waiting import OpenGroup, open_group, scored_groups
 from ledger.recording import record_calls
 from ledger.records import CallRecord
-from ledger.rewards import RewardPost, post_reward
+from ledger.rewards.reading import RewardPost, post_reward
 from ledger.vocabulary import GroupWaitsFor
-from ledger.waiting import OpenGroup, open_group, scored_groups
 from ledger.workers import worker_started
 from tests.ledger.calls import a_call, a_policy, an_attribution
 

@@ -9,9 +9,9 @@ import pytest
 
 from ledger.identifiers import first_id_at
 from ledger.keys import create_key
-from ledger.metrics import Metric, declare_metric
 from ledger.partitions import ensure_partitions, month_start
 from ledger.recording import record_calls
+from ledger.rewards.metrics import Metric, declare_metric
 from ledger.vocabulary import Direction, Scope
 from tests.ledger.calls import a_call
 from tests.ledger.learned import used_by_a_step

@@ -6,7 +6,7 @@ from sqlalchemy import Engine
 from typer.testing import CliRunner
 
 from ledger.recording import record_calls
-from ledger.rewards import RewardPost, post_reward
+from ledger.rewards.reading import RewardPost, post_reward
 from ledger.workers import worker_started
 from slipstream.cli import app
 from tests.ledger.calls import a_call, later

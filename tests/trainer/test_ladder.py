@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from ledger.comparisons import Comparison, post_comparison
 from ledger.identifiers import choice_id
 from ledger.recording import record_calls
 from ledger.records import Attribution, CallRecord
-from ledger.rewards import RewardPost, post_reward
+from ledger.rewards.comparisons import Comparison, post_comparison
+from ledger.rewards.reading import RewardPost, post_reward
 from ledger.vocabulary import IdentifiedBy, StepState
 from tests.trainer.traffic import add_group, call, one, rows
 from trainer.step import tick

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from ledger.rewards import trajectory_rewards
+from ledger.rewards.reading import trajectory_rewards
 from ledger.text import from_storable
 from trainer.judge.prompt import Attempt
 from trainer.judge.transcript import read_transcripts

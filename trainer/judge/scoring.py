@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Engine
 
-from ledger.rewards import RewardPost, post_reward
+from ledger.rewards.reading import RewardPost, post_reward
 from ledger.vocabulary import GroupState, JudgeRunState
 from trainer.judge.errors import ScorerAnswerError, ScorerUnreachableError
 from trainer.judge.group import Member, read_group

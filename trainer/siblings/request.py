@@ -5,7 +5,7 @@ Invariant: nothing that the proxy refuses or cuts reaches vLLM from here either 
 
 from typing import Any
 
-from ledger.originals import Original
+from ledger.siblings.originals import Original
 
 CHAT = "/v1/chat/completions"
 # What makes the prompt, and what the next token is drawn by. `seed` would make every sibling the same one.

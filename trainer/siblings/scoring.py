@@ -5,11 +5,11 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from ledger import sibling_runs
-from ledger.originals import Original
 from ledger.policies import Policy
-from ledger.rewards import RewardPost, post_reward
-from ledger.sibling_runs import SiblingRun
+from ledger.rewards.reading import RewardPost, post_reward
+from ledger.siblings import runs as sibling_runs
+from ledger.siblings.originals import Original
+from ledger.siblings.runs import SiblingRun
 from ledger.text import from_storable
 from trainer.judge.errors import JudgeError
 from trainer.judge.scorer import score

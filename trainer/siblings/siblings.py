@@ -14,8 +14,9 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Engine
 
-from ledger import sibling_runs
-from ledger.originals import (
+from ledger.policies import Policy
+from ledger.siblings import runs as sibling_runs
+from ledger.siblings.originals import (
     Original,
     Sampled,
     UnwantedError,
@@ -23,8 +24,7 @@ from ledger.originals import (
     record_sibling,
     sibling_call,
 )
-from ledger.policies import Policy
-from ledger.sibling_runs import LeaseLostError, SiblingRun
+from ledger.siblings.runs import LeaseLostError, SiblingRun
 from ledger.vocabulary import SiblingReason, SiblingRunState
 from trainer.judge.settings import JudgeSettings, JudgeWhen
 from trainer.siblings.errors import BusyError, SamplingError

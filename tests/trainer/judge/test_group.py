@@ -7,7 +7,7 @@ from sqlalchemy import Engine, text
 
 from ledger.recording import record_calls
 from ledger.records import Attribution, ChoiceRecord
-from ledger.rewards import RewardPost, post_reward
+from ledger.rewards.reading import RewardPost, post_reward
 from ledger.vocabulary import IdentifiedBy
 from tests.fakes.judge import FakeJudge, scoring
 from tests.ledger.calls import later

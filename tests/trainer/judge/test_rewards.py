@@ -6,7 +6,7 @@ from sqlalchemy import Engine, text
 
 from ledger.erasure.erase import erase_all
 from ledger.erasure.subject import Subject
-from ledger.rewards import RewardPost, post_reward, trajectory_rewards
+from ledger.rewards.reading import RewardPost, post_reward, trajectory_rewards
 from ledger.vocabulary import ErasureSubject, StepState
 from tests.fakes.judge import FakeJudge, scoring
 from tests.trainer.judge.conftest import MakeJudge

@@ -14,9 +14,9 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from ledger.direct import DirectConnection, direct
-from ledger.grouping import GroupKey, Wanted, join_groups
-from ledger.meanings import Meaning
+from ledger.groups.grouping import GroupKey, Wanted, join_groups
 from ledger.recording_lock import lock_projects
+from ledger.rewards.meanings import Meaning
 
 NUM_STEPS = 16
 # A step that failed may have failed for its groups: they are not tried again.

@@ -12,10 +12,10 @@ from uuid import UUID
 from sqlalchemy import Connection, delete, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from ledger.counting import WORDS_METRICS
 from ledger.direct import Question, Rows
 from ledger.errors import LedgerError
-from ledger.ranges import ANYTHING, Accepted, accepted
+from ledger.rewards.counting import WORDS_METRICS
+from ledger.rewards.ranges import ANYTHING, Accepted, accepted
 from ledger.tables import metrics, policies, projects
 from ledger.vocabulary import COMPARISON_METRIC, Combination, Direction
 

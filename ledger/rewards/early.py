@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 from ledger.direct import Question
 from ledger.drafts import Draft
-from ledger.targets import targets_of
+from ledger.rewards.targets import targets_of
 
 _WAITING = text("""
     SELECT FROM reward_events WHERE trajectory_id IS NULL AND project_id = ANY (CAST(:project_ids AS uuid[])) LIMIT 1

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from ledger.drafts import Draft
 from ledger.errors import ChoiceNeededError
 from ledger.identifiers import parse_id
-from ledger.meanings import Target, look_up
+from ledger.rewards.meanings import Target, look_up
 from ledger.text import to_name
 
 _NAME = text("SELECT name FROM projects WHERE id = :id")

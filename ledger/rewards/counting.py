@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from ledger.direct import DirectConnection
-from ledger.ranges import Accepted
+from ledger.rewards.ranges import Accepted
 from ledger.vocabulary import COMMENT_METRIC, DEMONSTRATION_METRIC, NotCounted
 
 WORDS_METRICS = (COMMENT_METRIC, DEMONSTRATION_METRIC)

@@ -1,7 +1,7 @@
 """Comparisons: which of two trajectories was better. Each is two judgements of metric `comparison`, 1 and 0.
 
 A comparison is of a pair and a source: the same source comparing the same two again changes it, its events say how.
-Both sides are written, or none. Two that are compared belong in one group (see ledger.pairs).
+Both sides are written, or none. Two that are compared belong in one group (see ledger.rewards.pairs).
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from sqlalchemy import Connection, text
 from ledger.direct import DirectConnection, direct
 from ledger.errors import ComparisonRefusedError, LedgerError
 from ledger.identifiers import MAX_CHOICES, new_id, parse_id
-from ledger.meanings import Meaning, Target, look_up
-from ledger.pairs import pair_up
-from ledger.posting import post_rewards
 from ledger.recording_lock import lock_projects
-from ledger.reward_posts import Posting, RewardPost, RewardResult
-from ledger.targets import canonical
+from ledger.rewards.meanings import Meaning, Target, look_up
+from ledger.rewards.pairs import pair_up
+from ledger.rewards.posting import post_rewards
+from ledger.rewards.posts import Posting, RewardPost, RewardResult
+from ledger.rewards.targets import canonical
 from ledger.text import to_name
 from ledger.vocabulary import COMPARISON_METRIC
 

@@ -1,4 +1,4 @@
-"""What open groups wait for, and until when. The conditions are those of ledger.groups, asked for one group or for many.
+"""What open groups wait for, and until when. The conditions are those of ledger.groups.readiness, asked for one group or for many.
 
 Invariant: a moment here is one that a group reaches by itself; what only somebody's reward can bring has none.
 """
@@ -11,7 +11,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Row, text
 
-from ledger.groups import CANDIDATES, Readiness, ReadyGroup, ready_groups
+from ledger.groups.readiness import CANDIDATES, Readiness, ReadyGroup, ready_groups
 from ledger.vocabulary import GroupKind, GroupWaitsFor
 from ledger.workers import Worker, worker_of
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from ledger.policies import Policy
 from ledger.recording import record_calls
 from ledger.records import Attribution, CallRecord, ChoiceRecord
-from ledger.sibling_runs import SiblingRun
+from ledger.siblings.runs import SiblingRun
 from ledger.text import from_storable, from_storable_text
 from ledger.vocabulary import ExchangeStatus, IdentifiedBy, SiblingReason
 

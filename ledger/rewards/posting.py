@@ -1,8 +1,8 @@
 """Posting rewards: append-only judgements, each written once, whoever posts it and how often (I5).
 
 A few statements a batch, whatever its size; the result is that of posting one after the other, and what is refused
-stops no other. Answer after the commit. Locks are taken in one order: the projects' (ledger.meanings), the judged
-trajectories' by id, the judgements' by key (ledger.judgements), then whatever `move_late` takes: groups by id.
+stops no other. Answer after the commit. Locks are taken in one order: the projects' (ledger.rewards.meanings), the judged
+trajectories' by id, the judgements' by key (ledger.rewards.judgements), then whatever `move_late` takes: groups by id.
 """
 
 import json
@@ -17,20 +17,20 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from ledger.bulk import insert_question
-from ledger.counting import not_counted, note, reasons_not_counted
 from ledger.direct import DirectConnection, direct
 from ledger.erasure.rewards import without_words
 from ledger.errors import LedgerError, RewardOutOfRangeError, RewardRefusedError
-from ledger.groups import complete_groups, may_be_complete
+from ledger.groups.readiness import complete_groups, may_be_complete
 from ledger.identifiers import new_id
-from ledger.judgements import Event, Standing, lock_and_read
-from ledger.late_rewards import LateReward, move_late
-from ledger.meanings import Held, Meaning, Target
-from ledger.metrics import ProjectRules, rules_of, rules_question
-from ledger.ranges import Accepted, check_range
-from ledger.reward_posts import Posting, RewardPost, RewardResult, TakenBack
+from ledger.rewards.counting import not_counted, note, reasons_not_counted
+from ledger.rewards.judgements import Event, Standing, lock_and_read
+from ledger.rewards.late import LateReward, move_late
+from ledger.rewards.meanings import Held, Meaning, Target
+from ledger.rewards.metrics import ProjectRules, rules_of, rules_question
+from ledger.rewards.posts import Posting, RewardPost, RewardResult, TakenBack
+from ledger.rewards.ranges import Accepted, check_range
+from ledger.rewards.targets import canonical, choice_needed
 from ledger.tables import reward_events
-from ledger.targets import canonical, choice_needed
 from ledger.text import to_name, to_storable, to_storable_text
 from ledger.vocabulary import JUDGE_SOURCE, NotCounted
 

@@ -1,6 +1,6 @@
 """Rewards: append-only judgements, and the reward of a trajectory, or of an exchange, as views over them.
 
-Written by ledger.posting, each once, whoever posts it and how often (I5). A later judgement always has a later id.
+Written by ledger.rewards.posting, each once, whoever posts it and how often (I5). A later judgement always has a later id.
 What counts, and what it makes together, stands in the views alone (migration 0010).
 """
 
@@ -10,8 +10,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from ledger.posting import Answer, post_reward, post_rewards
-from ledger.reward_posts import Posting, RewardPost, RewardResult
+from ledger.rewards.posting import Answer, post_reward, post_rewards
+from ledger.rewards.posts import Posting, RewardPost, RewardResult
 
 __all__ = [
     "Answer",

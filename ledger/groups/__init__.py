@@ -1,0 +1,1 @@
+"""Groups: who joins which, when one is ready, and what it waits for."""

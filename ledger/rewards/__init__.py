@@ -1,0 +1,1 @@
+"""Reward events: what is posted, what counts, and what it makes together."""

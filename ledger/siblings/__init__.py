@@ -1,0 +1,1 @@
+"""Shadow siblings: what they are samples beside, and the runs that make them."""
