@@ -30,8 +30,8 @@ from trainer.judge.thread import JudgeThread
 from trainer.settings import TrainerSettings
 from trainer.siblings.settings import SiblingSettings
 from trainer.siblings.siblings import Siblings, make_siblings
-from trainer.siblings.watch import SiblingWatch
 from trainer.ticker import Ticker
+from trainer.watch import Watch
 
 if TYPE_CHECKING:
     from trainer.planner import Planner  # it knows torch, which is imported after be_polite
@@ -115,7 +115,7 @@ def tell(connection: Connection, settings: TrainerSettings) -> None:
     )
 
 
-def make_watch(settings: TrainerSettings, engine: Engine, ticker: Ticker) -> SiblingWatch:
+def make_watch(settings: TrainerSettings, engine: Engine, ticker: Ticker) -> Watch:
     """Where siblings are off its passes look at two settings and end."""
     siblings = Siblings(
         SiblingSettings.from_environment(),
@@ -130,10 +130,10 @@ def make_watch(settings: TrainerSettings, engine: Engine, ticker: Ticker) -> Sib
         logger.warning(
             "siblings_off", reason="nobody scores them: set SLIPSTREAM_SCORER_URL or SLIPSTREAM_JUDGE"
         )
-    return SiblingWatch(lambda: make_siblings(siblings), settings.silence_seconds)
+    return Watch("siblings", lambda: make_siblings(siblings), settings.silence_seconds)
 
 
-def register_siblings(app: Celery, watch: SiblingWatch) -> None:
+def register_siblings(app: Celery, watch: Watch) -> None:
     @app.task(name=SIBLINGS)  # type: ignore[untyped-decorator]
     def run_siblings() -> None:
         watch.wake()

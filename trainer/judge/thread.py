@@ -4,9 +4,6 @@ Invariant: it never holds up training. Celery's one process trains meanwhile; th
 the judge, and for Postgres, and computes nothing. What it leaves unfinished at its end is the next one's (ADR 0016).
 """
 
-from threading import Event, Thread
-
-import structlog
 from sqlalchemy import Engine
 
 from ledger.database import sync_engine
@@ -16,8 +13,8 @@ from trainer.judge.round import candidates_of_the_worker, judge_round
 from trainer.judge.rubric import read_rubric
 from trainer.judge.run import Judge
 from trainer.judge.settings import JudgeSettings, JudgeWhen
+from trainer.watch import Watch
 
-logger = structlog.get_logger()
 _END_SECONDS = 10.0
 
 
@@ -26,49 +23,37 @@ class JudgeThread:
 
     def __init__(self, settings: JudgeSettings | None, silence_seconds: float) -> None:
         self._settings = settings
-        self._silence_seconds = silence_seconds
-        self._woken = Event()
-        self._is_ending = False
         self._process = LitellmProcess()
-        self._thread = Thread(target=self._run, name="slipstream-judge", daemon=True)
+        self._engine: Engine | None = None
+        self._watch = Watch("judge", self._round, silence_seconds, self._close)
 
     def start(self) -> None:
         if self._settings is not None and self._settings.when is not JudgeWhen.OFF:
-            self._thread.start()
+            self._engine = sync_engine(self._settings.database_url, pool_size=1)
+            self._watch.start()
 
     def wake(self) -> None:
-        self._woken.set()
+        self._watch.wake()
 
     def end(self) -> None:
         """A run that is being asked fails with the reason; its group is open to the next worker."""
-        self._is_ending = True
-        self._woken.set()
+        self._watch.is_over = True
         self._process.stop()
-        if self._thread.ident is not None:
-            self._thread.join(_END_SECONDS)
+        self._watch.end(_END_SECONDS)
 
-    def _run(self) -> None:
-        assert self._settings is not None
-        engine = sync_engine(self._settings.database_url, pool_size=1)
-        try:
-            while True:
-                self._woken.wait(self._silence_seconds)
-                self._woken.clear()
-                if self._is_ending:
-                    break
-                try:
-                    self._round(engine, self._settings)
-                except Exception:
-                    logger.exception("judge_round_failed")
-        finally:
-            self._process.close()
-            engine.dispose()
+    def _close(self) -> None:
+        self._process.close()
+        if self._engine is not None:
+            self._engine.dispose()
 
-    def _round(self, engine: Engine, settings: JudgeSettings) -> None:
+    def _round(self) -> None:
+        settings, engine = self._settings, self._engine
+        assert settings is not None
+        assert engine is not None
         group_ids = candidates_of_the_worker(engine, settings)
         if not group_ids:
             self._process.rest()
             return
         judge = Judge(settings, JudgeModel(settings, self._process), read_rubric(settings.rubric))
-        for _ in judge_round(engine, judge, group_ids, lambda: self._is_ending):
+        for _ in judge_round(engine, judge, group_ids, lambda: self._watch.is_over):
             pass

@@ -68,7 +68,7 @@ def test_it_is_off_unless_asked_for(engine: Engine, make_thread: Callable[..., J
     thread.wake()
     sleep(0.5)
     assert rows(engine, STATES) == []
-    assert not thread._thread.is_alive()
+    assert not thread._watch._thread.is_alive()
     JudgeThread(None, 0.05).start()
 
 
@@ -86,7 +86,7 @@ def test_ended_while_it_asks_it_says_so_in_the_run_and_ends_soon(
     thread.wake()
     eventually(lambda: fake.asked, seconds=60)
     thread.end()
-    assert not thread._thread.is_alive()
+    assert not thread._watch._thread.is_alive()
     (run,) = rows(engine, "SELECT state, reason FROM judge_runs")
     assert (run.state, run.reason) == ("failed", "the judge was stopped")
 
@@ -110,7 +110,7 @@ def test_a_round_that_fails_is_logged_and_the_next_one_tries_again(
     with capture_logs() as logs:
         thread = make_thread(rubric=rubric)
         thread.wake()
-        eventually(lambda: [line for line in logs if line["event"] == "judge_round_failed"])
+        eventually(lambda: [line for line in logs if line["event"] == "watch_failed"])
         rubric.write_text("Short beats long.")
         thread.wake()
         eventually(lambda: rows(engine, STATES) == [("finished",)], seconds=60)

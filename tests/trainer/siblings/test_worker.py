@@ -8,13 +8,13 @@ from tests.trainer.siblings.originals import add_original, shadows
 from tests.trainer.test_worker import running
 from tests.trainer.traffic import begin_policy, one
 from trainer.celery_app import SIBLINGS, create_celery
-from trainer.siblings.watch import SiblingWatch
+from trainer.watch import Watch
 from trainer.worker import register_siblings
 
 
 def test_the_task_wakes_the_thread(settings_of) -> None:
     made = Event()
-    watch = SiblingWatch(lambda: made.set() or 0, silence_seconds=3600)
+    watch = Watch("siblings", lambda: made.set() or 0, silence_seconds=3600)
     watch.start()
     with create_celery(settings_of()) as app:
         register_siblings(app, watch)

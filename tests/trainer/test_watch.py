@@ -4,7 +4,7 @@ from threading import Event
 
 from tests.proxy.running import eventually
 from trainer.celery_app import SIBLINGS, create_celery
-from trainer.siblings.watch import SiblingWatch
+from trainer.watch import Watch
 
 
 def test_it_works_when_it_is_woken_and_whoever_wakes_it_does_not_wait() -> None:
@@ -16,7 +16,7 @@ def test_it_works_when_it_is_woken_and_whoever_wakes_it_does_not_wait() -> None:
         go_on.wait(20)
         return 0
 
-    watch = SiblingWatch(make, silence_seconds=3600)
+    watch = Watch("siblings", make, silence_seconds=3600)
     watch.start()
     assert passes == []
     watch.wake()
@@ -34,7 +34,7 @@ def test_it_works_by_itself_where_celery_is_silent_and_after_an_error() -> None:
         passes.append(1)
         raise ValueError
 
-    watch = SiblingWatch(make, silence_seconds=0.01)
+    watch = Watch("siblings", make, silence_seconds=0.01)
     watch.start()
     eventually(lambda: len(passes) >= 3)
     watch.end()
