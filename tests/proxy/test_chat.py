@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ledger.groups.routes import route_named
 from ledger.identifiers import parse_id
 from tests.fakes.vllm import FakeVllm
 from tests.proxy.conftest import StartProxy
