@@ -223,6 +223,7 @@ COMMENT ON COLUMN step_samples.trajectory_reward IS 'The reward of its whole tra
 COMMENT ON COLUMN step_samples.reward_event_ids IS 'The reward events that `reward` was made of.';
 COMMENT ON COLUMN step_samples.num_baseline_samples IS 'How many rewards the baseline is made of.';
 COMMENT ON COLUMN groups.kind IS 'explicit (caller''s id), choices (n of one call), prompt (same first prompt) or comparison.';
+COMMENT ON COLUMN removals.table_name IS 'Which of exchanges, trajectories, trajectory_names, groups, reward_events, comparisons, judge_runs, sibling_runs, route_baselines.';
 COMMENT ON COLUMN step_samples.reward IS 'Its reward as the step read it: its own, else its trajectory''s; NULL = unscored.';
 
 ALTER TABLE exchanges DROP CONSTRAINT IF EXISTS ck_exchanges_untrainable_reason_known;
