@@ -15,12 +15,12 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from ledger.identifiers import new_id, time_of
+from ledger.left_over import LEFT_OVER, MAX_BATCH, REWARD_EVENTS, WITH_TRAJECTORIES
 from ledger.partitions import has_partition, month_bounds, month_start, partition_name
 from ledger.recording_lock import lock_early
 from ledger.retention import Retention
 from ledger.vocabulary import ACTIVE_STEP_STATES
 
-MAX_BATCH = 1_000  # rows a transaction
 LOCK_TIMEOUT = "500ms"  # below deadlock_timeout: of two that wait for each other, retention gives in
 
 # Which rows of {part} may go. Of exchanges: those without a turn beside them, in this month, that somebody keeps.
@@ -36,14 +36,7 @@ _TRAJECTORIES = f"""
     x.policy_id = ANY (CAST(:over AS uuid[]))
     AND NOT EXISTS (SELECT FROM exchanges AS e WHERE e.trajectory_id = x.id AND {_STAYING})
 """
-# Of reward events: those whose trajectory is gone, and early ones whose whole project is over.
-_REWARD_EVENTS = """
-    CASE WHEN x.trajectory_id IS NULL THEN x.project_id = ANY (CAST(:whole_projects AS uuid[]))
-    ELSE x.project_id = ANY (CAST(:projects AS uuid[]))
-        AND NOT EXISTS (SELECT FROM trajectories AS t WHERE t.id = x.trajectory_id)
-    END
-"""
-GOING = {"exchanges": _EXCHANGES, "trajectories": _TRAJECTORIES, "reward_events": _REWARD_EVENTS}
+GOING = {"exchanges": _EXCHANGES, "trajectories": _TRAJECTORIES, "reward_events": REWARD_EVENTS}
 # Whether somebody keeps a row of {part}: what a partition has to be asked before it is dropped, by way of its indexes.
 _KEPT = "EXISTS (SELECT FROM {part} AS x WHERE x.policy_id = ANY (CAST(:kept AS uuid[])))"
 _OF_POLICIES = "policy_id = ANY (CAST(:over AS uuid[]))"
@@ -56,7 +49,7 @@ _LATER = f"""
 _STAYS = {
     "exchanges": _KEPT,
     "trajectories": f"{_KEPT} OR {_LATER}",
-    "reward_events": f"EXISTS (SELECT FROM {{part}} AS x WHERE NOT ({_REWARD_EVENTS}))",
+    "reward_events": f"EXISTS (SELECT FROM {{part}} AS x WHERE NOT ({REWARD_EVENTS}))",
 }
 _BY_POLICY = """
     SELECT p.project_id, p.id, x.num_rows FROM (SELECT policy_id, count(*) AS num_rows FROM {part} GROUP BY 1) AS x
@@ -94,34 +87,6 @@ _WITH_TRAJECTORIES = {
         RETURNING id, project_id, NULL AS policy_id
     """),
 }
-# What pointed to trajectories that went with their partition. An open group that nobody is left in is as if it had
-# never been.
-_POINTS_TO_NOTHING = """
-    x.trajectory_id >= :lower AND x.trajectory_id < :upper AND x.project_id = ANY (CAST(:projects AS uuid[]))
-    AND NOT EXISTS (SELECT FROM trajectories AS t WHERE t.id = x.trajectory_id)
-"""
-_NAMES = text(f"""
-    DELETE FROM trajectory_names AS n USING (
-        SELECT x.project_id, x.name FROM trajectory_names AS x WHERE {_POINTS_TO_NOTHING} LIMIT {MAX_BATCH}
-    ) AS gone WHERE n.project_id = gone.project_id AND n.name = gone.name
-    RETURNING NULL AS id, n.project_id, NULL AS policy_id
-""")  # noqa: S608
-_LATER_REWARDS = text(f"""
-    DELETE FROM reward_events WHERE id IN (
-        SELECT x.id FROM reward_events AS x
-        WHERE (x.id < :lower OR x.id >= :upper) AND {_POINTS_TO_NOTHING} LIMIT {MAX_BATCH}
-    ) RETURNING id, project_id, NULL AS policy_id
-""")  # noqa: S608
-_GROUPS = text(f"""
-    DELETE FROM groups WHERE id IN (
-        SELECT g.id FROM groups AS g
-        WHERE g.state = 'open' AND g.policy_id = ANY (CAST(:over AS uuid[])) AND g.last_member_at < :ends_at
-            AND NOT EXISTS (SELECT FROM trajectories AS t WHERE t.group_id = g.id)
-        LIMIT {MAX_BATCH}
-    ) RETURNING NULL AS id, project_id, policy_id
-""")  # noqa: S608
-_LEFT_OVER = {"trajectory_names": _NAMES, "groups": _GROUPS, "reward_events": _LATER_REWARDS}
-
 
 _Owner = tuple[UUID, UUID | None]  # project, policy
 
@@ -211,10 +176,10 @@ def count_going(connection: Connection, month: Month, table: str, part: str) -> 
 
 
 def delete_left_over(connection: Connection, month: Month, table: str, values: dict[str, Any]) -> int:
-    """A batch of names, of open groups, or of later rewards, that nothing is left of."""
-    if table != "groups" and has_partition(connection, "trajectories", month.start):
-        return 0  # they go with their trajectories
-    return _count(connection, month, table, connection.execute(_LEFT_OVER[table], values))
+    """A batch of what nothing is left of."""
+    if table in WITH_TRAJECTORIES and has_partition(connection, "trajectories", month.start):
+        return 0
+    return _count(connection, month, table, connection.execute(LEFT_OVER[table], values))
 
 
 def _count(connection: Connection, month: Month, table: str, gone: Iterable[Any]) -> int:

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
 from ledger import removal
+from ledger.left_over import LEFT_OVER
 from ledger.partitions import has_partition, is_too_many, partition_name, waiting_rows
 from ledger.removal import Month
 from ledger.retention import months_over, read_retentions, waiting_months
@@ -113,7 +114,7 @@ def _remove(connection: Connection, month: Month, deadline: float) -> Iterator[R
     """
     for table in ("exchanges", "trajectories"):
         yield from _remove_rows(connection, month, table, deadline)
-    for table in ("trajectory_names", "groups", "reward_events"):
+    for table in LEFT_OVER:
         if num_rows := _delete_left_over(connection, month, table, deadline):
             yield Removed(month.start, table, num_rows, is_dropped=False)
     yield from _remove_rows(connection, month, "reward_events", deadline)

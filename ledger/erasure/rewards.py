@@ -3,6 +3,7 @@
 A source that is none of the usual words may name a person: it becomes a number, so that judges stay apart.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -10,11 +11,12 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 USUAL_SOURCES = ("user", "program", "judge", "scorer", "cli")
-_ERASE = text("""
+ERASED_SOURCE = "^erased(-[0-9]+)?$"
+_ERASE = text(f"""
     UPDATE reward_events AS r SET comment = NULL, content = NULL, idempotency_id = NULL,
         target = CAST(coalesce(r.exchange_id, r.trajectory_id) AS text), source = named.source
     FROM (
-        SELECT id, CASE WHEN source = ANY (CAST(:usual AS text[])) OR source LIKE 'erased-%' THEN source
+        SELECT id, CASE WHEN source = ANY (CAST(:usual AS text[])) OR source ~ '{ERASED_SOURCE}' THEN source
             ELSE 'erased-' || dense_rank() OVER (PARTITION BY trajectory_id ORDER BY source) END AS source
         FROM reward_events
         WHERE trajectory_id = ANY (CAST(:trajectory_ids AS uuid[]))
@@ -26,7 +28,7 @@ _ERASE = text("""
             OR r.source <> named.source
             OR r.target <> CAST(coalesce(r.exchange_id, r.trajectory_id) AS text))
     RETURNING r.id
-""")
+""")  # noqa: S608 - a constant
 
 
 def erase_rewards(
@@ -43,6 +45,11 @@ def erase_rewards(
     return len(connection.execute(_ERASE, values).all())
 
 
+def names_nobody(source: str) -> bool:
+    """A usual word, or the number that an erasure made of a name: whoever takes that back says it."""
+    return source in USUAL_SOURCES or re.search(ERASED_SOURCE, source) is not None
+
+
 def without_words(trajectory_id: UUID, exchange_id: UUID | None, source: str) -> dict[str, Any]:
     """The members of a new event that are left of it where its trajectory is erased."""
     return {
@@ -50,5 +57,5 @@ def without_words(trajectory_id: UUID, exchange_id: UUID | None, source: str) ->
         "content": None,
         "comment": None,
         "idempotency_id": None,
-        "source": source if source in USUAL_SOURCES else "erased",
+        "source": source if names_nobody(source) else "erased",
     }

@@ -1,8 +1,8 @@
 """A trajectory's route: what calls of one kind have in common beside the task. Rewards are compared within a route.
 
-Computed once, from the call that began the trajectory: a name that the caller gave, or the digest of its endpoint, the
-system's words (and who spoke before them) and the tools. Digits count as alike: a prompt that says today's date, or the
-time, would be another route with every call.
+Computed once, from the call that began the trajectory: the digest of a name that the caller gave, or of its endpoint,
+the system's words (and who spoke before them) and the tools. Digits count as alike: a prompt that says today's date, or
+the time, would be another route with every call. A name is kept nowhere: it may name a person, and baselines outlive erasures.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Routes:
 
 def route_of(call: CallRecord) -> str:
     if call.attribution.route:
-        return to_name(call.attribution.route)
+        return route_named(call.attribution.route)
     parts = [call.endpoint, *_said(call.messages), *_fields(call.request)]
     tools = call.request.get("tools")
     if tools is not None:
@@ -53,6 +53,11 @@ def route_of(call: CallRecord) -> str:
         encoded = part.encode(errors="surrogatepass")
         digest.update(b"%d:" % len(encoded) + encoded)  # no part is taken for two
     return digest.hexdigest()[:_LENGTH]
+
+
+def route_named(name: str) -> str:
+    """Example: "support" -> "76a1…", as docs/http.md computes it in SQL."""
+    return hashlib.sha256(f"X-Route:{to_name(name)}".encode()).hexdigest()[:_LENGTH]
 
 
 def _said(messages: list[Any] | None) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Comparisons: which of two trajectories was better. Each is two judgements of metric `comparison`, 1 and 0.
 
 A comparison is of a pair and a source: the same source comparing the same two again changes it, its events say how.
-Both sides are written, or none. Two that are compared belong in one group (see ledger.rewards.pairs).
+Both sides are written, or none. Two that are compared belong in one group (see ledger.rewards.pairs). Invariant: whoever
+writes one is alone in its project, recorders included: names mean what they mean, and groups are taken in no circle.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from ledger.direct import DirectConnection, direct
+from ledger.erasure.rewards import ERASED_SOURCE, names_nobody
 from ledger.errors import ComparisonRefusedError, LedgerError
 from ledger.identifiers import MAX_CHOICES, new_id, parse_id
 from ledger.recording_lock import lock_projects
@@ -21,24 +23,27 @@ from ledger.rewards.posting import post_rewards
 from ledger.rewards.posts import Posting, RewardPost, RewardResult
 from ledger.rewards.targets import canonical
 from ledger.text import to_name
-from ledger.vocabulary import COMPARISON_METRIC
+from ledger.vocabulary import COMPARISON_METRIC, NotCounted
 
 __all__ = ["Comparison", "ComparisonResult", "pair_up", "post_comparison", "retract_comparison"]
 
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 _PROJECT = text("SELECT id FROM projects WHERE name = :name")
+# Of a side that was erased the source may be a number: then the other side tells whose comparison it is.
 _OF_SIDE = """
-    SELECT e.comparison_id FROM reward_events AS e
-    WHERE e.project_id = :project_id AND e.metric = 'comparison' AND e.source = :source AND (
-        e.trajectory_id = CAST(:{side}_trajectory AS uuid)
-            AND e.exchange_id IS NOT DISTINCT FROM CAST(:{side}_exchange AS uuid)
-        OR CAST(:{side}_trajectory AS uuid) IS NULL AND e.trajectory_id IS NULL AND e.target = :{side}_target
-            AND e.is_whole = CAST(:is_whole AS boolean)
-    )
+    SELECT e.comparison_id AS id, e.source FROM reward_events AS e
+    WHERE e.project_id = :project_id AND e.metric = 'comparison'
+        AND (e.source = :source OR CAST(:{side}_is_unnamed AS boolean) AND e.source ~ :unnamed)
+        AND (
+            e.trajectory_id = CAST(:{side}_trajectory AS uuid)
+                AND e.exchange_id IS NOT DISTINCT FROM CAST(:{side}_exchange AS uuid)
+            OR CAST(:{side}_trajectory AS uuid) IS NULL AND e.trajectory_id IS NULL AND e.target = :{side}_target
+                AND e.is_whole = CAST(:is_whole AS boolean)
+        )
 """
 _FIND = text(f"""
-    SELECT c.id FROM comparisons AS c
-    WHERE c.id IN ({_OF_SIDE.format(side="one")} INTERSECT {_OF_SIDE.format(side="two")})
+    SELECT c.id, one.source AS one_source, two.source AS two_source FROM comparisons AS c
+    JOIN ({_OF_SIDE.format(side="one")}) AS one ON one.id = c.id
+    JOIN ({_OF_SIDE.format(side="two")}) AS two ON two.id = c.id
     ORDER BY c.id DESC LIMIT 1
 """)  # noqa: S608 - constants
 # A post that is repeated after a newer one changes nothing: its events are the older ones.
@@ -50,10 +55,14 @@ _WRITE = text("""
 """)
 _READ = text("""
     SELECT c.id, c.project_id, e.target, e.trajectory_id, e.exchange_id, e.source, e.is_whole,
-        e.id = c.preferred_event_id AS is_preferred
+        CASE WHEN e.id = c.preferred_event_id THEN 'preferred' ELSE 'other' END AS name,
+        c.preferred_event_id, c.other_event_id
     FROM comparisons AS c JOIN reward_events AS e ON e.id IN (c.preferred_event_id, c.other_event_id)
-    WHERE c.id = :id AND c.project_id = :project_id ORDER BY is_preferred DESC
+    WHERE c.id = :id AND c.project_id = :project_id
 """)
+_OTHER_SIDE = (
+    "Nothing has the other side's id yet: both count as soon as its row is recorded. Is the id right?"
+)
 _GROUP = text("SELECT group_id FROM comparisons WHERE id = :id")
 
 
@@ -70,88 +79,88 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
+    """A side is None where retention removed it."""
+
     comparison_id: UUID
     status: Literal["recorded", "unchanged", "early"]
-    preferred: RewardResult
-    other: RewardResult
+    preferred: RewardResult | None
+    other: RewardResult | None
     group_id: UUID | None
 
 
 def post_comparison(connection: Connection, project: str, comparison: Comparison) -> ComparisonResult:
     """Raises RewardRefusedError, as for rewards; ComparisonRefusedError where both sides are the same."""
     asked = direct(connection)
-    project_id = _project_id(asked, project)
-    sides = (comparison.preferred, comparison.other)
-    _lock(asked, project, project_id, sides)
-    id_ = _standing(asked, project, project_id, sides) or new_id()
+    project_id = _alone_in(asked, project)
+    id_, sides = _standing(asked, project, project_id, (comparison.preferred, comparison.other))
     results = _post(
         connection, project, [_half(one, id_, value) for one, value in zip(sides, (1.0, 0.0), strict=True)]
     )
     events = {"preferred": results[0].event_id, "other": results[1].event_id}
     asked.execute(_WRITE, {"id": id_, "project_id": project_id, **events})
-    return _told(connection, id_, results)
+    return _told(connection, id_, *results)
 
 
 def retract_comparison(
     connection: Connection, project: str, id_: UUID, key_id: UUID | None
 ) -> ComparisonResult | None:
-    """Both halves are taken back. None where the project has no comparison of this id."""
+    """Both halves are taken back, or the one that retention left. None where the project has no comparison of this id."""
     asked = direct(connection)
-    project_id = _project_id(asked, project)
+    project_id = _alone_in(asked, project)
     halves = asked.execute(_READ, {"id": id_, "project_id": project_id}).all()
-    if len(halves) != len(("preferred", "other")):
+    if not halves:
         return None
     posts = [replace(_named(half), comparison_id=id_, is_retraction=True, key_id=key_id) for half in halves]
-    _lock(asked, project, project_id, posts)
-    results = _post(connection, project, posts)
-    if all(result.taken_back for result in results):
-        events = {"preferred": results[0].event_id, "other": results[1].event_id}
-        asked.execute(_WRITE, {"id": id_, "project_id": project_id, **events})
-    return _told(connection, id_, results)
+    results = {half.name: one for half, one in zip(halves, _post(connection, project, posts), strict=True)}
+    events = {half.name: results[half.name].event_id for half in halves if results[half.name].taken_back}
+    if events:
+        before = {"preferred": halves[0].preferred_event_id, "other": halves[0].other_event_id}
+        asked.execute(_WRITE, {"id": id_, "project_id": project_id, **before, **events})
+    return _told(connection, id_, results.get("preferred"), results.get("other"))
 
 
-def _project_id(asked: DirectConnection, project: str) -> UUID:
+def _alone_in(asked: DirectConnection, project: str) -> UUID:
+    """Until the commit nobody records, merges, erases, moves or compares in it. Its id."""
     found: UUID | None = asked.execute(_PROJECT, {"name": project}).scalar()
     if found is None:
         raise LedgerError(f"there is no project {project!r}: `slipstream keys` lists them")
+    lock_projects(asked, {found: True})
     return found
 
 
-def _lock(asked: DirectConnection, project: str, project_id: UUID, sides: Sequence[RewardPost]) -> None:
-    """The project's recorders first, as everybody does: what is known is not merged until the commit, what is unknown
-    is not recorded. Then equal comparisons, either way round, wait for each other.
-    """
-    meanings = look_up(asked, _targets(project, sides))
-    lock_projects(asked, {project_id: any(meaning.trajectory_id is None for meaning in meanings)})
-    names = sorted(canonical(side.target, side.choice) for side in sides)
-    whose = ["slipstream:comparison", str(project_id), to_name(sides[0].source)]
-    asked.execute(_LOCK, {"name": ":".join([*whose, *names])})
-
-
-def _targets(project: str, sides: Sequence[RewardPost]) -> list[Target]:
-    return [Target(project, side.target, side.choice, side.is_whole) for side in sides]
-
-
 def _standing(
-    asked: DirectConnection, project: str, project_id: UUID, sides: Sequence[RewardPost]
-) -> UUID | None:
-    """The comparison of this pair by this source, if there is one. Raises ComparisonRefusedError."""
-    meanings = look_up(asked, _targets(project, sides))
+    asked: DirectConnection, project: str, project_id: UUID, sides: tuple[RewardPost, RewardPost]
+) -> tuple[UUID, tuple[RewardPost, RewardPost]]:
+    """The comparison of this pair by this source, else a new one; an erased side is told by the source that its half
+    has now. Raises ComparisonRefusedError.
+    """
+    meanings = look_up(asked, [Target(project, side.target, side.choice, side.is_whole) for side in sides])
     targets = [canonical(side.target, side.choice) for side in sides]
     one, two = (_place(meaning, target) for meaning, target in zip(meanings, targets, strict=True))
     if one == two:
         raise ComparisonRefusedError
+    source = to_name(sides[0].source)
     values: dict[str, Any] = {
-        "project_id": project_id, "source": to_name(sides[0].source), "is_whole": sides[0].is_whole,
+        "project_id": project_id, "source": source, "unnamed": ERASED_SOURCE, "is_whole": sides[0].is_whole,
     }  # fmt: skip
-    for side, meaning, target in zip(("one", "two"), meanings, targets, strict=True):
+    unnamed = [meaning.is_erased and not names_nobody(source) for meaning in meanings]
+    for number, side in enumerate(("one", "two")):
         values |= {
-            f"{side}_trajectory": meaning.trajectory_id,
-            f"{side}_exchange": meaning.exchange_id,
-            f"{side}_target": target,
+            f"{side}_trajectory": meanings[number].trajectory_id,
+            f"{side}_exchange": meanings[number].exchange_id,
+            f"{side}_target": targets[number],
+            f"{side}_is_unnamed": unnamed[number],
         }
-    found: UUID | None = asked.execute(_FIND, values).scalar()
-    return found
+    found = asked.execute(_FIND, values).first()
+    if found is None:
+        return new_id(), sides
+    told = [
+        replace(side, source=its_source) if is_unnamed else side
+        for side, its_source, is_unnamed in zip(
+            sides, (found.one_source, found.two_source), unnamed, strict=True
+        )
+    ]
+    return found.id, (told[0], told[1])
 
 
 def _place(meaning: Meaning, target: str) -> tuple[object, ...]:
@@ -184,10 +193,21 @@ def _post(connection: Connection, project: str, posts: Sequence[RewardPost]) -> 
     return answer
 
 
-def _told(connection: Connection, id_: UUID, results: Sequence[RewardResult]) -> ComparisonResult:
-    statuses = {result.status for result in results}
+def _told(
+    connection: Connection, id_: UUID, preferred: RewardResult | None, other: RewardResult | None
+) -> ComparisonResult:
+    statuses = {half.status for half in (preferred, other) if half}
     if statuses == {"recorded"}:
         pair_up(connection, [id_])
+    if "early" in statuses:
+        preferred, other = _waiting(preferred), _waiting(other)
     group_id: UUID | None = direct(connection).execute(_GROUP, {"id": id_}).scalar()
     status = next((one for one in ("early", "recorded") if one in statuses), "unchanged")
-    return ComparisonResult(id_, status, results[0], results[1], group_id)  # type: ignore[arg-type]
+    return ComparisonResult(id_, status, preferred, other, group_id)  # type: ignore[arg-type]
+
+
+def _waiting(half: RewardResult | None) -> RewardResult | None:
+    """Half a comparison is better than nobody: it counts once the other side is known."""
+    if half is None or half.not_counted_reason is not None:
+        return half
+    return replace(half, not_counted_reason=NotCounted.EARLY, note=_OTHER_SIDE)

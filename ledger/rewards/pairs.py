@@ -1,8 +1,8 @@
 """Who is compared belongs in one group: two that were alone, or in groups of a prompt, get one of kind `comparison`.
 
 Invariant: groups that a step claimed, trained or skipped keep their members, and so do those that a caller made. Groups
-are locked by id, then trajectories are changed, while the project's recorders share their lock: nobody merges,
-erases or removes meanwhile.
+are locked by id, against claims, then trajectories are changed; whoever does is alone in the project, so that no recorder
+holds a group while it waits for another.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def pair_up(connection: Connection, comparison_ids: Sequence[UUID] | None = None
     waiting = asked.execute(_WAITING, values).all()
     if not waiting:
         return 0
-    lock_projects(asked, {row.project_id: False for row in waiting})
+    lock_projects(asked, {row.project_id: True for row in waiting})
     groups = {id_ for row in waiting for id_ in (row.one_group, row.two_group) if id_}
     asked.execute(_LOCK, {"ids": list(groups)})
     paired = 0

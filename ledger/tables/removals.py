@@ -29,7 +29,8 @@ removals = Table(
         "table_name",
         Text,
         nullable=False,
-        comment="exchanges, trajectories, reward_events, trajectory_names or groups.",
+        comment="Which of exchanges, trajectories, trajectory_names, groups, reward_events, comparisons, judge_runs, sibling_runs, "
+        "route_baselines.",
     ),
     Column("project_id", Uuid, nullable=False, comment="Whose rows they were."),
     Column("policy_id", Uuid, comment="The policy whose retention was over; NULL = the rows named none."),

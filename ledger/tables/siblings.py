@@ -61,6 +61,7 @@ sibling_runs = Table(
     one_of("reason", SiblingReason),
     CheckConstraint("(state = 'dropped') = (reason IS NOT NULL)", name="dropped_has_reason"),
     Index("uq_sibling_runs_trajectory_id", "trajectory_id", unique=True),
+    Index("ix_sibling_runs_exchange_id", "exchange_id"),
     Index("ix_sibling_runs_waiting", "next_at", postgresql_where=text("finished_at IS NULL")),
     Index("ix_sibling_runs_created_at", "created_at"),
     comment="Trajectories that the worker samples siblings for: at most once each.",

@@ -107,7 +107,7 @@ trajectories = Table(
     Column(
         "route",
         Text,
-        comment="Its route: endpoint, template of its first prompt and tools, or the name that the caller gave.",
+        comment="Its route: a digest of endpoint, template of its first prompt and tools, or of the name that the caller gave.",
     ),
     Column(
         "is_shadow",

@@ -173,6 +173,7 @@ CREATE TABLE IF NOT EXISTS sibling_runs (
 );
 
 CREATE INDEX IF NOT EXISTS ix_sibling_runs_created_at ON sibling_runs (created_at);
+CREATE INDEX IF NOT EXISTS ix_sibling_runs_exchange_id ON sibling_runs (exchange_id);
 CREATE INDEX IF NOT EXISTS ix_sibling_runs_waiting ON sibling_runs (next_at) WHERE finished_at IS NULL;
 CREATE UNIQUE INDEX IF NOT EXISTS uq_sibling_runs_trajectory_id ON sibling_runs (trajectory_id);
 COMMENT ON TABLE sibling_runs IS 'Trajectories that the worker samples siblings for: at most once each.';
@@ -214,7 +215,7 @@ COMMENT ON COLUMN reward_events.comparison_id IS 'The comparison that it is one 
 COMMENT ON COLUMN groups.route IS 'The route of its first member: what its members have in common beside the task.';
 COMMENT ON COLUMN groups.reward_mean IS 'Mean reward of its members when it was trained: the baseline of late ones.';
 COMMENT ON COLUMN groups.num_scored IS 'How many rewards that mean is of.';
-COMMENT ON COLUMN trajectories.route IS 'Its route: endpoint, template of its first prompt and tools, or the name that the caller gave.';
+COMMENT ON COLUMN trajectories.route IS 'Its route: a digest of endpoint, template of its first prompt and tools, or of the name that the caller gave.';
 COMMENT ON COLUMN trajectories.is_shadow IS 'Whether the worker sampled it as a sibling of another: no user ever saw it.';
 COMMENT ON COLUMN exchanges.is_explored IS 'Whether temperature 0 was asked for and `temperature` was sampled with instead.';
 COMMENT ON COLUMN exchanges.is_shadow IS 'Whether the worker sampled it: no user ever saw it.';
@@ -222,6 +223,7 @@ COMMENT ON COLUMN step_samples.trajectory_reward IS 'The reward of its whole tra
 COMMENT ON COLUMN step_samples.reward_event_ids IS 'The reward events that `reward` was made of.';
 COMMENT ON COLUMN step_samples.num_baseline_samples IS 'How many rewards the baseline is made of.';
 COMMENT ON COLUMN groups.kind IS 'explicit (caller''s id), choices (n of one call), prompt (same first prompt) or comparison.';
+COMMENT ON COLUMN removals.table_name IS 'Which of exchanges, trajectories, trajectory_names, groups, reward_events, comparisons, judge_runs, sibling_runs, route_baselines.';
 COMMENT ON COLUMN step_samples.reward IS 'Its reward as the step read it: its own, else its trajectory''s; NULL = unscored.';
 
 ALTER TABLE exchanges DROP CONSTRAINT IF EXISTS ck_exchanges_untrainable_reason_known;

@@ -2,6 +2,7 @@
 
 -- One row per reward event, with the rule of its policy. Not part of the interface: v1.rewards is.
 -- smallest and largest: what is accepted; NULL = nothing is known of the policy (its trajectory is gone).
+-- is_half: one half of a comparison whose other half has no row yet, or judges the same: better than nobody.
 CREATE VIEW public.judgements AS
 SELECT
     r.*,
@@ -11,7 +12,15 @@ SELECT
         WHEN r.is_plain THEN CASE WHEN r.value BETWEEN -1e-100 AND 1e-100 THEN 0 ELSE r.value END
         ELSE least(r.reward_max, r.reward_min + (r.reward_max - r.reward_min)
             * (CASE WHEN r.from_worst < 1e-100 THEN 0 ELSE r.from_worst END / (r.largest - r.smallest)))
-    END AS score
+    END AS score,
+    r.comparison_id IS NOT NULL AND EXISTS (
+        SELECT FROM public.comparisons AS c
+        JOIN public.reward_events AS half ON half.id IN (c.preferred_event_id, c.other_event_id) AND half.id <> r.id
+        WHERE c.id = r.comparison_id AND (
+            half.trajectory_id IS NULL
+            OR half.trajectory_id = r.trajectory_id AND half.exchange_id IS NOT DISTINCT FROM r.exchange_id
+        )
+    ) AS is_half
 FROM (
     SELECT
         r.id, r.project_id, r.target, r.trajectory_id, r.exchange_id, r.metric, r.value, r.content, r.comment, r.source,
@@ -38,6 +47,7 @@ SELECT
     r.id, p.name AS project, r.target, r.trajectory_id, r.exchange_id, r.metric, r.value, r.content, r.comment,
     r.source, r.is_retraction, r.observed_at, r.created_at,
     r.trajectory_id IS NOT NULL AND NOT r.is_retraction AND r.value IS NOT NULL AND (r.weight > 0) IS TRUE
+        AND NOT r.is_half
         AND (r.value < r.smallest OR r.value > r.largest) IS NOT TRUE
         AND NOT EXISTS (
             SELECT FROM public.reward_events AS later
@@ -50,6 +60,7 @@ SELECT
             SELECT FROM public.judgements AS other
             WHERE other.trajectory_id = r.trajectory_id AND other.source <> r.source
                 AND NOT other.is_retraction AND other.value IS NOT NULL AND (other.weight > 0) IS TRUE
+                AND NOT other.is_half
                 AND (other.value < other.smallest OR other.value > other.largest) IS NOT TRUE
                 AND NOT EXISTS (
                     SELECT FROM public.reward_events AS later
@@ -70,12 +81,14 @@ SELECT
                 AND later.comparison_id IS NOT DISTINCT FROM r.comparison_id
         ) THEN 'superseded'
         WHEN r.is_retraction THEN 'retraction'
+        WHEN r.is_half THEN 'early'
         WHEN r.value IS NULL THEN 'no_value'
         WHEN r.value < r.smallest OR r.value > r.largest THEN 'out_of_range'
         WHEN r.source = 'judge' AND EXISTS (
             SELECT FROM public.judgements AS other
             WHERE other.trajectory_id = r.trajectory_id AND other.source <> r.source
                 AND NOT other.is_retraction AND other.value IS NOT NULL AND (other.weight > 0) IS TRUE
+                AND NOT other.is_half
                 AND (other.value < other.smallest OR other.value > other.largest) IS NOT TRUE
                 AND NOT EXISTS (
                     SELECT FROM public.reward_events AS later
@@ -179,8 +192,9 @@ SELECT
     other.trajectory_id AS other_trajectory_id,
     other.exchange_id AS other_exchange_id,
     other.target AS other_target,
-    preferred.source, preferred.comment, preferred.is_retraction AS is_retracted, c.group_id,
-    preferred.observed_at, c.created_at,
+    coalesce(preferred.source, other.source) AS source, coalesce(preferred.comment, other.comment) AS comment,
+    coalesce(preferred.is_retraction, other.is_retraction) AS is_retracted, c.group_id,
+    coalesce(preferred.observed_at, other.observed_at) AS observed_at, c.created_at,
     c.preferred_event_id, c.other_event_id
 FROM public.comparisons AS c
 LEFT JOIN public.projects AS p ON p.id = c.project_id

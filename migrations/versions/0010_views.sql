@@ -144,7 +144,7 @@ JOIN public.projects AS p ON p.id = policy.project_id;
 COMMENT ON COLUMN v1.exchanges.is_explored IS 'Whether temperature 0 was asked for and `temperature` was sampled with instead.';
 COMMENT ON COLUMN v1.exchanges.is_shadow IS 'Whether the worker sampled it: no user ever saw it.';
 COMMENT ON COLUMN v1.trajectories.reward IS 'Its reward (v1.trajectory_rewards); NULL = not scored.';
-COMMENT ON COLUMN v1.trajectories.route IS 'Its route: endpoint, template of its first prompt and tools, or the name that the caller gave.';
+COMMENT ON COLUMN v1.trajectories.route IS 'Its route: a digest of endpoint, template of its first prompt and tools, or of the name that the caller gave.';
 COMMENT ON COLUMN v1.trajectories.is_shadow IS 'Whether the worker sampled it as a sibling of another: no user ever saw it.';
 COMMENT ON COLUMN v1.trajectories.is_final IS 'Whether one of the reward events that count is final; NULL = not scored.';
 COMMENT ON COLUMN v1.trajectories.reward_when_trained IS 'Its reward as the newest step that used it read it; NULL = none did.';

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import structlog
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -20,6 +20,8 @@ from proxy.errors import LedgerUnavailableError
 log = structlog.get_logger()
 WAIT_SECONDS = 15.0  # longer than a connection, or the wait for a free one, may take
 UNREACHABLE = (DatabaseUnreachableError, OperationalError, InterfaceError, PoolTimeoutError, OSError)
+MOST_TRIES = 5
+_PASSING = ("40", "55P03")  # SQLSTATE: a deadlock, a lock that was not to be had
 _unheard: set[asyncio.Task[Any]] = set()
 T = TypeVar("T")
 
@@ -40,8 +42,8 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_transaction(engine: AsyncEngine, question: Callable[..., T], *arguments: Any) -> T:
-    """What `question(connection, *arguments)` returns, committed. Raises LedgerUnavailableError; then nothing was
-    written, unless Postgres fell silent in the commit itself.
+    """What `question(connection, *arguments)` returns, committed; a deadlock is asked again. Raises
+    LedgerUnavailableError; then nothing was written, unless Postgres fell silent in the commit itself.
     """
     is_awaited = True
 
@@ -53,11 +55,27 @@ async def in_transaction(engine: AsyncEngine, question: Callable[..., T], *argum
             return result
 
     try:
-        return await within(WAIT_SECONDS, answer())
+        return await within(WAIT_SECONDS, _tried(answer))
     except UNREACHABLE as error:  # TimeoutError is an OSError
         is_awaited = False
         log.warning("database_unreachable", error=type(error).__name__)
         raise LedgerUnavailableError(retry_after=2) from error
+
+
+async def _tried(answer: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return await answer()
+        except OperationalError as error:
+            if not is_passing(error):
+                raise
+    return await answer()
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same may well succeed when it is tried again."""
+    state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
+    return str(state or "").startswith(_PASSING)
 
 
 def _forget(task: asyncio.Task[Any]) -> None:

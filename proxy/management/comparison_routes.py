@@ -20,17 +20,18 @@ from proxy.parts import Parts
 
 def add_comparisons(app: FastAPI, parts: Parts, engine: AsyncEngine, nudge: Nudge) -> None:
     def told(result: ComparisonResult) -> dict[str, Any]:
-        for half in (result.preferred, result.other):
+        halves = [half for half in (result.preferred, result.other) if half]
+        for half in halves:
             parts.metrics.rewards.labels(half.status).inc()
-        if result.preferred.group_is_ready or result.other.group_is_ready:
+        if any(half.group_is_ready for half in halves):
             nudge.send()
         return {
             "object": "comparison",
             "id": str(result.comparison_id),
             "status": result.status,
             "group_id": result.group_id and str(result.group_id),
-            "preferred": said(result.preferred),
-            "other": said(result.other),
+            "preferred": result.preferred and said(result.preferred),
+            "other": result.other and said(result.other),
         }
 
     @app.post("/v1/comparisons")

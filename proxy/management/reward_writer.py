@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 import structlog
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError
 
 from ledger.errors import LedgerError
 from ledger.rewards.reading import Answer, Posting, RewardResult, post_rewards
 from proxy.errors import LedgerUnavailableError, OverloadedError
 from proxy.management import bounded
-from proxy.management.bounded import UNREACHABLE, TooLateError
+from proxy.management.bounded import MOST_TRIES, UNREACHABLE, TooLateError, is_passing
 from proxy.management.lane import Lane
 from proxy.metrics import Metrics
 
@@ -28,10 +27,8 @@ log = structlog.get_logger()
 NUM_LANES = 3
 MOST_TOGETHER = 200  # posts: as many locks does Postgres hold for a batch, twice
 _PATIENCE_SECONDS = 0.25  # then the next batch goes another way
-_MOST_TRIES = 5
 _CLOSE_SECONDS = 2.0
 _TOO_MANY = "More rewards wait to be written than SLIPSTREAM_MAX_WAITING_REWARDS allows; try again soon."
-_TRY_AGAIN = ("40", "55P03")  # SQLSTATE: a deadlock, a lock that was not to be had
 
 
 class BrokenPostError(LedgerError):
@@ -160,13 +157,13 @@ class RewardWriter:
             _tell([waiting], answers)
 
     async def _tried(self, lane: Lane, waiting: _Waiting) -> list[Answer]:
-        for _ in range(_MOST_TRIES):
+        for _ in range(MOST_TRIES):
             try:
                 return await self._commit(lane, [waiting])
             except LedgerUnavailableError:
                 raise
             except Exception as error:
-                if not _sqlstate(error).startswith(_TRY_AGAIN):
+                if not is_passing(error):
                     log.exception("reward_broken", exc_info=error)
                     break
         return [BrokenPostError()]
@@ -176,7 +173,7 @@ class RewardWriter:
         try:
             answers = await lane.transaction(lambda connection: _written(connection, batch))
         except UNREACHABLE as error:
-            if _sqlstate(error).startswith(_TRY_AGAIN):
+            if is_passing(error):
                 raise
             log.warning("database_unreachable", error=type(error).__name__)
             raise LedgerUnavailableError(retry_after=2) from error
@@ -200,7 +197,3 @@ def _tell(batch: Sequence[_Waiting], said: list[Answer] | Exception) -> None:
             one.answered.set_exception(said)
         else:
             one.answered.set_result(said)
-
-
-def _sqlstate(error: Exception) -> str:
-    return str(getattr(error.orig, "sqlstate", None) or "") if isinstance(error, DBAPIError) else ""

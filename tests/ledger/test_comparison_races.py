@@ -1,11 +1,16 @@
 """Comparisons, pairing and recording at once: one comparison of a pair, one group of those that hang together."""
 
 import random
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from sqlalchemy import Connection, Engine
 
+from ledger.direct import direct
+from ledger.groups.grouping import GroupKey, Wanted, join_groups
 from ledger.recording import record_calls
+from ledger.recording_lock import lock_projects
 from ledger.rewards.comparisons import pair_up
 from tests.ledger.calls import a_call, rows
 from tests.ledger.test_comparisons import compare, groups, recorded
@@ -59,3 +64,48 @@ def test_many_comparisons_at_once_end_in_one_group_each(connection: Connection, 
         )
         == []
     )
+
+
+def test_equal_comparisons_by_other_names_at_once_make_one(connection: Connection, engine: Engine) -> None:
+    """The later one changes the earlier one: both would count for good."""
+    a, b = recorded(connection, "a", "b")
+    connection.commit()
+    ids = [call.attribution.trajectory_id for call in (b, a)]
+
+    def by_id() -> None:
+        with engine.begin() as own:
+            compare(own, *ids)
+
+    with ThreadPoolExecutor() as pool:
+        with engine.begin() as own:
+            compare(own, "a", "b")
+            waiting = pool.submit(by_id)
+            time.sleep(0.3)
+        waiting.result(timeout=20)
+    assert rows(connection, "SELECT count(*) FROM comparisons") == [(1,)]
+    rewards = rows(connection, "SELECT external_id, reward FROM v1.trajectories ORDER BY 1")
+    assert rewards == [("a", -1.0), ("b", 1.0)]
+
+
+def test_a_recorder_that_takes_groups_one_by_one_never_meets_a_comparison(
+    connection: Connection, engine: Engine
+) -> None:
+    """The later id first: in the middle of it a comparison would take the earlier one, and wait for the later."""
+    recorded(connection, "a", "b")
+    found = rows(connection, "SELECT project_id, policy_id, kind, key FROM groups ORDER BY id DESC")
+    connection.commit()
+    keys: list[GroupKey] = [(project_id.int, policy_id.int, *rest) for project_id, policy_id, *rest in found]
+
+    def compares() -> None:
+        with engine.begin() as own:
+            compare(own, "a", "b")
+
+    with ThreadPoolExecutor() as pool:
+        with engine.begin() as own:
+            lock_projects(direct(own), {found[0][0]: False})
+            join_groups(own, {keys[0]: Wanted()})
+            waiting = pool.submit(compares)
+            time.sleep(0.3)
+            join_groups(own, {keys[1]: Wanted()})
+        waiting.result(timeout=20)
+    assert groups(connection) == {"comparison": ["ab"]}

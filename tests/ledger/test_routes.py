@@ -1,19 +1,21 @@
 """Which calls share a route, and which trajectories and groups get it."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from ledger.codec import call_of, decode_call, decode_held, encode_call
 from ledger.erasure.skeleton import skeleton_of
-from ledger.groups.routes import route_of
+from ledger.groups.routes import route_named, route_of
 from ledger.recording import record_calls
-from ledger.text import to_name
 from tests.ledger.calls import a_call, a_policy, an_attribution, conversation, n_call, rows
 from tests.ledger.continued import known, talk
+from tests.ledger.searching import places_of
 from tests.ledger.test_text import ANY_JSON, ANY_TEXT
 
 USER = {"role": "user", "content": "q"}
@@ -95,14 +97,32 @@ def test_what_is_nested_deeper_than_python_goes_has_a_route() -> None:
     assert len(route(system(deep), request={"tools": deep})) == 32
 
 
-def test_the_callers_name_is_the_route(connection: Connection) -> None:
+def test_the_callers_name_makes_the_route(connection: Connection) -> None:
     a_policy(connection)
-    named = an_attribution(route="support ✓", group_key="g")
+    named, support = an_attribution(route="support ✓", group_key="g"), route_named("support ✓")
     record_calls(connection, [n_call(2, attribution=named), a_call(group="g")])
     assert sorted(rows(connection, ROUTES), key=str) == sorted(
-        [("support ✓", "support ✓", 2), (route_of(a_call()), "support ✓", 1)], key=str
+        [(support, support, 2), (route_of(a_call()), support, 1)], key=str
     )
-    assert route(USER, attribution=an_attribution(route="x" * 600)) == to_name("x" * 600)
+    assert route(USER, attribution=an_attribution(route="x" * 600)) == route_named("x" * 600)
+
+
+def test_a_routes_name_is_stored_nowhere_and_its_digest_is_computed_as_documented(
+    connection: Connection,
+) -> None:
+    """It may name a person, and a baseline outlives every erasure."""
+    a_policy(connection)
+    record_calls(connection, [a_call(attribution=an_attribution(route="ann@example.org"))])
+    connection.execute(
+        text(
+            "INSERT INTO route_baselines (policy_id, route, mean, variance, num_samples, step_id)"
+            " SELECT policy_id, route, 0, 0, 1, id FROM trajectories"
+        )
+    )
+    assert places_of(connection, "ann@example.org") == []
+    [documented] = re.findall(r"`(left\(encode.*?, 32\))`", Path("docs/http.md").read_text("utf-8"))
+    asked = documented.replace("\\|", "|").replace("support", "ann@example.org")
+    assert rows(connection, f"SELECT route = {asked} FROM trajectories") == [(True,)]
 
 
 def test_a_trajectory_has_the_route_of_the_call_that_began_it(connection: Connection) -> None:

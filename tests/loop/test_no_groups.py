@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+from ledger.groups.routes import route_named
 from tests.loop.lessons import post_reward
 from tests.loop.stack import Stack, wait_for
 from tests.loop.test_loop import STEP_SECONDS
@@ -30,7 +31,7 @@ def samples(stack: Stack, route: str) -> list[tuple[str | None, bool, str | None
     return stack.rows(
         "SELECT l.baseline_kind, l.is_used, l.reason, l.step_state FROM v1.lineage AS l"
         " JOIN trajectories AS t ON t.id = l.trajectory_id"
-        f" WHERE t.route = '{route}' AND l.step_finished_at IS NOT NULL ORDER BY l.exchange_id"
+        f" WHERE t.route = '{route_named(route)}' AND l.step_finished_at IS NOT NULL ORDER BY l.exchange_id"
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ledger.groups.routes import route_named
 from ledger.identifiers import parse_id
 from tests.fakes.vllm import FakeVllm
 from tests.proxy.conftest import StartProxy
@@ -196,7 +197,7 @@ def test_the_caller_may_name_the_route(proxy: RunningProxy) -> None:
     proxy.exchanges(3)
     with proxy.engine.connect() as connection:
         found = connection.exec_driver_sql("SELECT route FROM trajectories ORDER BY id").scalars().all()
-    assert found[:2] == ["support", "billing"]
+    assert found[:2] == [route_named("support"), route_named("billing")]
     assert len(found[2]) == 32
     refused = proxy.chat(headers={"X-Route": "r" * 257})
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "X-Route")
