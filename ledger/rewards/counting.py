@@ -50,7 +50,7 @@ _NOTES = {
         "`slipstream metrics declare` makes it count, what was posted before included."
     ),
     NotCounted.SUPERSEDED: "The same source judged the same later: that judgement stands.",
-    NotCounted.RETRACTION: "Nothing of this source counts for metric {metric!r} any more; the history is kept.",
+    NotCounted.RETRACTION: "Of this source, nothing said of this very target counts for metric {metric!r} any more; the history is kept.",
     NotCounted.NO_VALUE: "It has no value.",
     NotCounted.OUT_OF_RANGE: "Its value is outside the range that the policy has declared for metric {metric!r}.",
     NotCounted.OUTRANKED: "A judge's scores count only where nobody else judged the trajectory.",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ledger.identifiers import MAX_CHOICES
 from ledger.rewards.comparisons import Comparison
 from ledger.rewards.counting import WORDS_METRICS
 from ledger.rewards.reading import RewardPost
@@ -57,17 +58,27 @@ def parse_retraction(target: str, query: Mapping[str, str], raw: bytes) -> Rewar
             'The body, if there is one, must be a JSON object such as {"metric": "reward"}.'
         )
     body = {**query, **body}
-    if isinstance(choice := body.get("choice"), str) and choice.isdecimal():
+    if isinstance(choice := body.get("choice"), str) and _is_choice(choice):
         body["choice"] = int(choice)
+    metric = printable("metric", text_of(body, "metric", default=REWARD_METRIC))
+    if metric == COMPARISON_METRIC:
+        raise UnprocessableError(
+            "A comparison is taken back whole: send DELETE /v1/comparisons/{id}.", param="metric"
+        )
     return RewardPost(
         target=printable("id", target),
-        metric=printable("metric", text_of(body, "metric", default=REWARD_METRIC)),
+        metric=metric,
         source=printable("source", text_of(body, "source", default="user")),
         comment=text_of(body, "comment", max_length=MAX_TEXT) or None,
         choice=choice_of(body),
         is_whole=is_whole(body),
         is_retraction=True,
     )
+
+
+def _is_choice(text: str) -> bool:
+    """Other texts are left to whoever says what is wrong with them: int() refuses thousands of digits in its own words."""
+    return text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_CHOICES))
 
 
 def parse_comparison(raw: bytes) -> Comparison:
