@@ -184,5 +184,6 @@ def _evidence(rewards: Mapping[int, list[float]], effect: float) -> dict[str, An
         "versions": list(evidence.versions),
         "num_rewards_by_version": by_version,
         "could_show": evidence.could_show,
+        "unknown_reason": evidence.unknown_reason,
         "formula": FORMULA,
     }

@@ -121,7 +121,8 @@ def _seconds_until(moment: str) -> str:
 def _evidence(evidence: dict[str, Any]) -> str:
     effect = f"an improvement of {evidence['effect']:g}"
     if evidence["num_needed"] is None:
-        return f"too few rewards to say how many it takes to see {effect}"
+        why = {"too_few": "too few rewards", "all_alike": "all rewards of a version are alike: nothing"}
+        return f"{why[evidence['unknown_reason']]} to say how many it takes to see {effect}"
     numbers = f"{evidence['num_rewards']} of {evidence['num_needed']} rewards needed in each of two versions"
     verdict = "the rewards can show" if evidence["could_show"] else "the rewards cannot show yet"
     return f"{verdict} {effect}: {numbers} ({evidence['formula']}, σ² = {evidence['variance']:.3g})"
