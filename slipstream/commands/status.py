@@ -56,6 +56,7 @@ def _rows(signal: dict[str, Any], days: float) -> list[tuple[str, str]]:
     return [
         (f"captured in {days:g} days", f"{signal['num_captured']} exchanges, {signal['num_trainable']} trainable"),
         *(("", line) for line in _untrainable(signal)),
+        *_shadow(signal["num_shadow"]),
         ("scored", f"{signal['num_scored']} trajectories"),
         *(("", line) for line in _not_counted(signal["events"])),
         ("groups", states or "none"),
@@ -78,6 +79,10 @@ def _judged(judged: dict[str, Any]) -> list[tuple[str, str]]:
         ("judge runs", told),
         *(("", f"newest {state}: {why}") for state, why in judged["newest_reasons"].items()),
     ]
+
+
+def _shadow(num: int) -> list[tuple[str, str]]:
+    return [("", f"{num} shadow siblings beside them, sampled by the worker")] if num else []
 
 
 def _untrainable(signal: dict[str, Any]) -> list[str]:
