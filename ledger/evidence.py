@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, fsum
 from statistics import NormalDist
+from typing import Literal
 
 CONFIDENCE = 0.95
 POWER = 0.8
@@ -19,7 +20,8 @@ _Z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2) + NormalDist().inv_cdf(POWER
 class Evidence:
     """Example: rewards of standard deviation 0.5 -> an improvement of 0.1 needs 393 of each of two versions.
 
-    `num_rewards` is the smaller number of the two versions that have most; None = too few to know the spread.
+    `num_rewards` is the smaller number of the two versions that have most. `num_needed` None = the spread is unknown: too
+    few rewards, or all of a version alike, as a rare reward is at first.
     """
 
     effect: float
@@ -32,13 +34,20 @@ class Evidence:
     def could_show(self) -> bool:
         return self.num_needed is not None and self.num_rewards >= self.num_needed
 
+    @property
+    def unknown_reason(self) -> Literal["too_few", "all_alike"] | None:
+        """Why `num_needed` is None."""
+        if self.num_needed is not None:
+            return None
+        return "too_few" if self.variance is None else "all_alike"
+
 
 def evidence_of(rewards: Mapping[int, Sequence[float]], effect: float) -> Evidence:
     """`rewards` by version. The spread is pooled within versions, so that an improvement does not look like noise."""
     by_number = sorted(rewards, key=lambda version: (-len(rewards[version]), -version))[:2]
     num_rewards = len(rewards[by_number[1]]) if len(by_number) > 1 else 0
     variance = _pooled_variance(list(rewards.values()))
-    needed = None if variance is None else num_needed(variance, effect)
+    needed = num_needed(variance, effect) if variance else None
     return Evidence(effect, variance, needed, num_rewards, tuple(sorted(by_number)))
 
 
@@ -53,5 +62,7 @@ def _pooled_variance(samples: Sequence[Sequence[float]]) -> float | None:
 
 
 def _squares(samples: Sequence[Sequence[float]]) -> float:
-    means = [fsum(sample) / len(sample) if sample else 0.0 for sample in samples]
-    return fsum((value - mean) ** 2 for sample, mean in zip(samples, means, strict=True) for value in sample)
+    """Of samples that are all alike exactly 0, whatever the rounding of a mean."""
+    differ = [sample for sample in samples if sample and min(sample) < max(sample)]
+    means = [fsum(sample) / len(sample) for sample in differ]
+    return fsum((value - mean) ** 2 for sample, mean in zip(differ, means, strict=True) for value in sample)

@@ -23,7 +23,11 @@ _WAITING = text("""
 _ANSWER = text("""
     UPDATE plans SET answered_at = clock_timestamp(), plan = CAST(:plan AS jsonb) WHERE id = :id
 """)
-_FORGET = text("DELETE FROM plans WHERE created_at < now() - interval '1 hour'")
+_FORGET = text("""
+    DELETE FROM plans WHERE id = ANY (ARRAY(
+        SELECT id FROM plans WHERE created_at < now() - interval '1 hour' FOR UPDATE SKIP LOCKED
+    ))
+""")
 
 
 def ask_plan(connection: Connection, project: str) -> UUID:
@@ -56,5 +60,5 @@ def answer_plan(connection: Connection, plan_id: UUID, plan: dict[str, Any]) -> 
 
 
 def forget_old_plans(connection: Connection) -> None:
-    """What somebody asked for and did not fetch."""
+    """What somebody asked for and did not fetch, answered or not."""
     connection.execute(_FORGET)

@@ -1,5 +1,6 @@
 """How much signal there is, by policy, in the last days: captured, scored, ready, used, and what is missing.
 
+Shadow siblings are no traffic: they are counted by themselves, and stand in groups, steps and what was used.
 Invariant: each question reads a range of ids, never a whole table, and the rules stand in the views and in ledger.groups.readiness.
 """
 
@@ -20,19 +21,19 @@ from ledger.vocabulary import Reason
 MAX_SCORED = 5_000  # of all policies: the newest ones tell the spread well enough
 _SINCE = text("SELECT v1.first_id_at(now() - CAST(:period AS interval))")
 _CAPTURED = text("""
-    SELECT policy_id, untrainable_reason AS reason, count(*) AS number
-    FROM exchanges WHERE id >= :since GROUP BY 1, 2
+    SELECT policy_id, is_shadow, untrainable_reason AS reason, count(*) AS number
+    FROM exchanges WHERE id >= :since GROUP BY 1, 2, 3
 """)
 _EVENTS = text("""
     SELECT project, policy, metric, not_counted_reason AS reason, count(*) AS number
-    FROM v1.rewards WHERE id >= :since GROUP BY 1, 2, 3, 4
+    FROM v1.rewards WHERE id >= :since AND NOT is_shadow GROUP BY 1, 2, 3, 4
 """)
 _NUM_SCORED = text("""
     SELECT project, policy, count(DISTINCT trajectory_id) AS number
-    FROM v1.rewards WHERE id >= :since AND is_counted GROUP BY 1, 2
+    FROM v1.rewards WHERE id >= :since AND is_counted AND NOT is_shadow GROUP BY 1, 2
 """)
 _NEWEST = text("""
-    SELECT DISTINCT trajectory_id FROM v1.rewards WHERE id >= :since AND is_counted
+    SELECT DISTINCT trajectory_id FROM v1.rewards WHERE id >= :since AND is_counted AND NOT is_shadow
     ORDER BY trajectory_id DESC LIMIT :max_scored
 """)
 _BY_VERSION = text("""
@@ -136,12 +137,14 @@ def _by(
 
 
 def _captured(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    numbers = {row["reason"]: row["number"] for row in rows}
+    """Of users' calls; `num_shadow` beside them."""
+    numbers = {row["reason"]: row["number"] for row in rows if not row["is_shadow"]}
     num_captured, num_trainable = sum(numbers.values()), numbers.pop(None, 0)
     greedy = numbers.get(Reason.GREEDY, 0)
     return {
         "num_captured": num_captured,
         "num_trainable": num_trainable,
+        "num_shadow": sum(row["number"] for row in rows if row["is_shadow"]),
         "untrainable": dict(sorted(numbers.items(), key=lambda item: (-item[1], item[0]))),
         "greedy_share": greedy / num_captured if num_captured else 0.0,
     }
@@ -184,5 +187,6 @@ def _evidence(rewards: Mapping[int, list[float]], effect: float) -> dict[str, An
         "versions": list(evidence.versions),
         "num_rewards_by_version": by_version,
         "could_show": evidence.could_show,
+        "unknown_reason": evidence.unknown_reason,
         "formula": FORMULA,
     }

@@ -5,9 +5,12 @@ Invariant: an error never ends it, and it never touches a model; it has connecti
 
 from threading import Event
 from time import monotonic
+from typing import Any
+from uuid import UUID
 
 import structlog
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DataError
 
 from ledger.plans import answer_plan, forget_old_plans, waiting_plan
 from ledger.workers import worker_seen
@@ -40,6 +43,7 @@ class Planner:
     def answer_one(self) -> bool:
         """False if nobody asks."""
         with self._engine.begin() as connection:
+            forget_old_plans(connection)
             question = waiting_plan(connection)
             if question is None:
                 return False
@@ -49,13 +53,18 @@ class Planner:
                     plan = read_plan(snapshot, self._settings, project_id)
             except Exception as error:
                 logger.exception("plan_failed")
-                plan = {
-                    "object": "error",
-                    "message": f"The worker could not compute it: {type(error).__name__}.",
-                }
-            answer_plan(connection, plan_id, plan)
-            forget_old_plans(connection)
+                plan = _failed(error)
+            self._answer(connection, plan_id, plan)
         return True
+
+    def _answer(self, connection: Connection, plan_id: UUID, plan: dict[str, Any]) -> None:
+        """What cannot be written is answered, too: the oldest question would be asked for ever."""
+        try:
+            with connection.begin_nested():
+                answer_plan(connection, plan_id, plan)
+        except (DataError, TypeError, ValueError) as error:
+            logger.exception("plan_unwritable")
+            answer_plan(connection, plan_id, _failed(error))
 
     def end(self) -> None:
         self._ended.set()
@@ -66,3 +75,7 @@ class Planner:
         with self._engine.begin() as connection:
             worker_seen(connection, policy=self._settings.policy, base_model=self._settings.base_model)
         self._seen_at = monotonic()
+
+
+def _failed(error: Exception) -> dict[str, Any]:
+    return {"object": "error", "message": f"The worker could not compute it: {type(error).__name__}."}

@@ -10,13 +10,14 @@ from bench.ledger.world import Exchange, Plan, Reward, Step, Task, Trajectory, m
 
 COLUMNS = {
     "groups": "id, project_id, policy_id, kind, key, state, step_id, reason, last_member_at, created_at",
-    "trajectories": "id, project_id, policy_id, group_id, identified_by, choice_index, metadata, end_user, created_at",
+    "trajectories": "id, project_id, policy_id, group_id, identified_by, choice_index, metadata, end_user, created_at,"
+    " is_shadow",
     "exchanges": "id, trajectory_id, project_id, policy_id, version, request_id, choice_index, endpoint, is_streamed,"
     " requested_model, answered_model, client_name, status, http_status, error, is_delivered, retry_of, num_retries,"
     " request_sha256, identified_by, parent_exchange_id, num_shared_tokens, num_shared_messages, num_messages,"
     " messages, request, response, completion_text, prompt_ids, completion_ids, logprobs, finish_reason, temperature,"
     " num_prompt_tokens, num_completion_tokens, first_token_seconds, total_seconds, started_at, is_trainable,"
-    " untrainable_reason, created_at",
+    " untrainable_reason, created_at, is_shadow",
     "reward_events": "id, project_id, target, trajectory_id, exchange_id, metric, value, comment, source,"
     " is_retraction, observed_at, created_at",
     "policy_versions": "policy_id, version, parent_version, state, adapter_path, published_at, created_at",
@@ -77,7 +78,7 @@ def add_task(block: Block, task: Task) -> None:
         block.add(
             "trajectories", _id(trajectory.id), line.project_id, line.policy_id,
             _id(task.id) if trajectory.is_grouped else None, "new", trajectory.choice_index,
-            '{"team": "orders"}', trajectory.user, at,
+            '{"team": "orders"}', trajectory.user, at, trajectory.is_shadow,
         )  # fmt: skip
         shared = 0
         for exchange in trajectory.exchanges:
@@ -113,7 +114,7 @@ def _add_exchange(block: Block, line: Line, trajectory: Trajectory, e: Exchange,
         f"{{{','.join(_IDS[-e.num_completion_tokens:])}}}" if has_ids else None if is_external else "{}",
         f"{{{','.join(_LOGPROBS[-e.num_completion_tokens:])}}}" if has_ids else None if is_external else "{}",
         e.finish_reason, 0 if e.reason == "greedy" else 1, e.num_prompt_tokens, e.num_completion_tokens,
-        e.first_token_seconds, e.total_seconds, at, e.reason is None, e.reason, at,
+        e.first_token_seconds, e.total_seconds, at, e.reason is None, e.reason, at, trajectory.is_shadow,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ Steps come with the tasks that they trained: a version's step takes the first gr
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 from bench.ledger.world import DAY_MS, REFUSAL, Exchange, Plan, Reward, Sample, Step, Task, Trajectory
@@ -54,6 +55,7 @@ class Traffic:
         for trajectory in trajectories:
             trajectory.is_grouped = any(e.reason is None for e in trajectory.exchanges)
             self._judge(trajectory, number)
+        trajectories += self._siblings(trajectories)
         key = (
             f"{number:064x}:{at // 3_600_000}:{group:x}"
             if kind == "prompt"
@@ -95,6 +97,24 @@ class Traffic:
             if exchange.status != "completed" or (exchange.tool_call and random.random() < 0.3):
                 break
         return trajectory
+
+    def _siblings(self, trajectories: list[Trajectory]) -> list[Trajectory]:
+        """Of some that are alone: the first call once more, sampled by the worker and scored."""
+        first = trajectories[0]
+        if len(trajectories) > 1 or not first.is_grouped or first.exchanges[0].reason or self._num_ids % 9:
+            return []
+        at = first.exchanges[-1].at_ms + 20_000
+        sibling = Trajectory(
+            self._id(at), first.line, first.user, first.prompt, is_grouped=True, is_shadow=True
+        )
+        call = replace(first.exchanges[0], id=self._id(at), at_ms=at, total_seconds=9.0)
+        sibling.exchanges.append(call)
+        value = -1.0 if self._num_ids % 2 else 1.0
+        score = Reward(
+            self._id(at + 5), at + 5, sibling.id, None, "reward", value, "scorer", target=sibling.id
+        )
+        sibling.rewards.append(score)
+        return [sibling]
 
     def _exchange(
         self, at: int, trajectory: Trajectory, turn: int, num_tokens: int, endpoint: str

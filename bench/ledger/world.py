@@ -90,6 +90,7 @@ class Trajectory:
     exchanges: list[Exchange] = field(default_factory=list)
     rewards: list[Reward] = field(default_factory=list)
     is_grouped: bool = False
+    is_shadow: bool = False  # sampled by the worker as a sibling of the first of its task
 
     def counted(self) -> list[Reward]:
         """The rewards that count, by the rule of docs/sql.md: of each judge and place the latest, not taken back;

@@ -11,7 +11,7 @@ WITH scored AS (
         row_number() OVER (ORDER BY reward DESC, trajectory_id) AS from_best,
         row_number() OVER (ORDER BY reward, trajectory_id) AS from_worst
     FROM v1.trajectory_rewards
-    WHERE trajectory_id >= v1.first_id_at(:'since')
+    WHERE trajectory_id >= v1.first_id_at(:'since') AND NOT is_shadow
 )
 SELECT
     CASE WHEN s.from_best <= 5 THEN 'best' ELSE 'worst' END AS which,

@@ -15,6 +15,6 @@ SELECT
     sum(num_completion_tokens) AS tokens_lost,
     count(DISTINCT trajectory_id) AS num_trajectories
 FROM v1.exchanges
-WHERE id >= v1.first_id_at(:'since') AND status <> 'completed'
+WHERE id >= v1.first_id_at(:'since') AND status <> 'completed' AND NOT is_shadow
 GROUP BY 1, 2, 3, 4, 5
 ORDER BY num_calls DESC, 1, 2, 3, 4, 5;

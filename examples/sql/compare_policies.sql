@@ -27,7 +27,7 @@ judged AS (
         1.96 * stddev_samp(s.reward) / sqrt(nullif(count(s.reward), 0)) AS ci95_half
     FROM v1.trajectories AS t
     LEFT JOIN scored AS s ON s.trajectory_id = t.id
-    WHERE t.id >= v1.first_id_at(:'since')
+    WHERE t.id >= v1.first_id_at(:'since') AND NOT t.is_shadow
     GROUP BY t.project, t.policy
 ),
 answered AS (
@@ -38,7 +38,7 @@ answered AS (
         avg(num_completion_tokens) AS tokens_each,
         avg(total_seconds) AS seconds_each
     FROM v1.exchanges
-    WHERE id >= v1.first_id_at(:'since')
+    WHERE id >= v1.first_id_at(:'since') AND NOT is_shadow
     GROUP BY project, policy
 )
 SELECT

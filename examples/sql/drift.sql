@@ -17,6 +17,6 @@ SELECT
     round(avg((finish_reason = 'length')::int), 4) AS truncated,
     round(avg((finish_reason IN ('tool_calls', 'tool_use'))::int), 4) AS tool_calls
 FROM v1.exchanges
-WHERE id >= v1.first_id_at(:'since') AND status = 'completed' AND version IS NOT NULL
+WHERE id >= v1.first_id_at(:'since') AND status = 'completed' AND version IS NOT NULL AND NOT is_shadow
 GROUP BY 1, 2, 3
 ORDER BY 2, 3, 1;

@@ -20,7 +20,7 @@ WITH scored AS (
 asked AS (
     SELECT DISTINCT ON (trajectory_id) trajectory_id, project, policy, messages #>> '{-1,content}' AS prompt
     FROM v1.exchanges
-    WHERE id >= v1.first_id_at(:'since') AND num_shared_messages = 0 AND erased_at IS NULL
+    WHERE id >= v1.first_id_at(:'since') AND num_shared_messages = 0 AND erased_at IS NULL AND NOT is_shadow
     ORDER BY trajectory_id, id
 )
 SELECT

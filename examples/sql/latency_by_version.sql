@@ -15,6 +15,6 @@ SELECT
     round((percentile_cont(0.95) WITHIN GROUP (ORDER BY total_seconds))::numeric, 3) AS total_p95,
     round((percentile_cont(0.99) WITHIN GROUP (ORDER BY total_seconds))::numeric, 3) AS total_p99
 FROM v1.exchanges
-WHERE id >= v1.first_id_at(:'since') AND status = 'completed' AND version IS NOT NULL
+WHERE id >= v1.first_id_at(:'since') AND status = 'completed' AND version IS NOT NULL AND NOT is_shadow
 GROUP BY project, policy, version
 ORDER BY project, policy, version;

@@ -7,7 +7,7 @@ SELECT now() - interval '30 days' AS since
 WITH answered AS (
     SELECT project, policy, trajectory_id, max(version) AS version
     FROM v1.exchanges
-    WHERE id >= v1.first_id_at(:'since') AND version IS NOT NULL
+    WHERE id >= v1.first_id_at(:'since') AND version IS NOT NULL AND NOT is_shadow
     GROUP BY project, policy, trajectory_id
 ),
 scored AS (

@@ -20,6 +20,6 @@ SELECT
     round((percentile_cont(0.95) WITHIN GROUP (ORDER BY extract(epoch FROM s.first_rewarded_at - t.created_at)) / 60)::numeric, 1) AS minutes_p95
 FROM v1.trajectories AS t
 LEFT JOIN scored AS s ON s.trajectory_id = t.id
-WHERE t.id >= v1.first_id_at(:'since')
+WHERE t.id >= v1.first_id_at(:'since') AND NOT t.is_shadow
 GROUP BY 1, 2, 3
 ORDER BY 2, 3, 1;

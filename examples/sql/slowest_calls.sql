@@ -17,6 +17,6 @@ SELECT
     num_completion_tokens,
     round((num_completion_tokens / nullif(total_seconds - first_token_seconds, 0))::numeric, 1) AS tokens_per_second
 FROM v1.exchanges
-WHERE id >= v1.first_id_at(:'since')
+WHERE id >= v1.first_id_at(:'since') AND NOT is_shadow
 ORDER BY total_seconds DESC NULLS LAST, id
 LIMIT 20;

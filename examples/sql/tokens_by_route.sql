@@ -23,6 +23,6 @@ SELECT
     round(avg(num_completion_tokens), 1) AS per_call,
     round((sum(num_prompt_tokens) * :prompt_price + sum(num_completion_tokens) * :completion_price) / 1e6, 2) AS cost
 FROM v1.exchanges
-WHERE id >= v1.first_id_at(:'since')
+WHERE id >= v1.first_id_at(:'since') AND NOT is_shadow
 GROUP BY project, policy, endpoint, is_external
 ORDER BY project, policy, prompt_tokens DESC, endpoint, is_external;

@@ -8,6 +8,7 @@ WITH asking AS (
     SELECT e.project, e.policy, e.trajectory_id, e.id, e.response
     FROM v1.exchanges AS e
     WHERE e.id >= v1.first_id_at(:'since') AND e.finish_reason IN ('tool_calls', 'tool_use') AND e.num_tool_calls > 0
+        AND NOT e.is_shadow
         AND NOT EXISTS (SELECT FROM v1.exchanges AS next WHERE next.trajectory_id = e.trajectory_id AND next.id > e.id)
 )
 SELECT

@@ -14,7 +14,7 @@ SELECT
     max(r.observed_at) FILTER (WHERE r.score <= 0) AS last_down_at
 FROM v1.rewards AS r
 JOIN v1.trajectories AS t ON t.id = r.trajectory_id
-WHERE r.is_counted AND r.id >= v1.first_id_at(:'since') AND t.end_user IS NOT NULL
+WHERE r.is_counted AND NOT r.is_shadow AND r.id >= v1.first_id_at(:'since') AND t.end_user IS NOT NULL
 GROUP BY 1, 2, 3
 HAVING count(*) FILTER (WHERE r.score <= 0) > 0
 ORDER BY num_down DESC, percent_down DESC, 1, 2, 3

@@ -7,7 +7,7 @@ SELECT now() - interval '30 days' AS since
 WITH events AS MATERIALIZED (
     SELECT project, source, key_name, metric, trajectory_id, score, comment, not_counted_reason
     FROM v1.rewards
-    WHERE id >= v1.first_id_at(:'since')
+    WHERE id >= v1.first_id_at(:'since') AND NOT is_shadow
 )
 SELECT
     project,

@@ -125,7 +125,6 @@ def _judgement(post: RewardPost, rules: ProjectRules, meaning: Meaning) -> _Judg
     of = rules.accepted(meaning.policy_id, to_name(post.metric))
     if post.value is not None and not math.isfinite(post.value):
         raise RewardOutOfRangeError("The reward must be a finite number.")
-    check_range(post.metric, post.value, of)
     return _Judgement(post, meaning, of, _event(post, rules.id, meaning))
 
 
@@ -165,7 +164,7 @@ def _settled(standing: Standing, judgements: list[_Judgement]) -> list[_Judgemen
 
 
 def _settle(standing: Standing, judgement: _Judgement) -> None:
-    """A retraction of what nobody said, or what was taken back already, is not written."""
+    """A retraction of what nobody said, or what was taken back already, is not written. Raises RewardRefusedError."""
     current = standing.current(judgement.event)
     if judgement.post.is_retraction and (current is None or current["is_retraction"]):
         judgement.event, judgement.is_new = current or {}, False
@@ -174,6 +173,9 @@ def _settle(standing: Standing, judgement: _Judgement) -> None:
     if same is not None:
         judgement.event, judgement.is_new = same, False
         return
+    check_range(
+        judgement.post.metric, judgement.post.value, judgement.of
+    )  # of what is new: a range may change
     standing.add([judgement.event])
     if judgement.post.is_retraction and current:
         judgement.taken_back = TakenBack(current["id"], current["value"])

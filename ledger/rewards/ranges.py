@@ -3,15 +3,7 @@
 from dataclasses import dataclass
 
 from ledger.errors import RewardOutOfRangeError
-from ledger.vocabulary import (
-    COMMENT_METRIC,
-    COMPARISON_METRIC,
-    DEMONSTRATION_METRIC,
-    REWARD_METRIC,
-)
-
-WORDS_METRICS = (COMMENT_METRIC, DEMONSTRATION_METRIC)
-"""They have words and no value: nothing of them can count."""
+from ledger.vocabulary import COMPARISON_METRIC, REWARD_METRIC
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,7 @@ policies = Table(
     CheckConstraint("retention_days >= 1", name="retention_days_positive"),
     CheckConstraint("live_version >= 0", name="live_version_not_negative"),
     CheckConstraint("reward_min < reward_max", name="reward_range_not_empty"),
+    CheckConstraint("reward_min >= -1e100 AND reward_max <= 1e100", name="reward_range_bounded"),
     comment="Named learners: one base model and a line of versions.",
 )
 

@@ -62,5 +62,6 @@ def downgrade() -> None:
     for table, columns in _NEW_COLUMNS.items():
         for column in columns:
             _run(f"ALTER TABLE {table} DROP COLUMN {column}")
+    _run("ALTER TABLE policies DROP CONSTRAINT ck_policies_reward_range_bounded")
     _run("DROP INDEX ix_groups_step_id")
     _run("DROP TABLE metrics, comparisons, route_baselines, plans, workers, judge_runs, sibling_runs")

@@ -241,6 +241,9 @@ ALTER TABLE groups ADD CONSTRAINT ck_groups_kind_known
 ALTER TABLE step_samples DROP CONSTRAINT IF EXISTS ck_step_samples_baseline_kind_known;
 ALTER TABLE step_samples ADD CONSTRAINT ck_step_samples_baseline_kind_known
     CHECK (baseline_kind IN ('explicit_group', 'choices_group', 'prompt_group', 'comparison_group', 'stored_group', 'running')) NOT VALID;
+ALTER TABLE policies DROP CONSTRAINT IF EXISTS ck_policies_reward_range_bounded;
+ALTER TABLE policies ADD CONSTRAINT ck_policies_reward_range_bounded
+    CHECK (reward_min >= -1e100 AND reward_max <= 1e100);
 ALTER TABLE policies DROP CONSTRAINT IF EXISTS ck_policies_combination_known;
 ALTER TABLE policies ADD CONSTRAINT ck_policies_combination_known
     CHECK (combination IN ('mean', 'sum', 'min', 'last'));

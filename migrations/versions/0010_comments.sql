@@ -14,6 +14,8 @@ COMMENT ON COLUMN v1.rewards.combination IS 'How its policy makes one reward of 
 COMMENT ON COLUMN v1.rewards.is_final IS 'false: more is to come, and its group waits for it until its deadline.';
 COMMENT ON COLUMN v1.rewards.is_whole IS 'Whether it judges the whole trajectory, though its target is a reply''s id.';
 COMMENT ON COLUMN v1.rewards.comparison_id IS 'The comparison that it is one half of (v1.comparisons).';
+COMMENT ON COLUMN v1.rewards.is_shadow IS 'Whether it judges what the worker sampled: no user ever saw it.';
+COMMENT ON COLUMN v1.trajectory_rewards.is_shadow IS 'Whether the worker sampled the trajectory: no user ever saw it.';
 COMMENT ON COLUMN v1.trajectory_rewards.trajectory_id IS 'The trajectory.';
 COMMENT ON COLUMN v1.trajectory_rewards.reward IS 'Its reward.';
 COMMENT ON COLUMN v1.trajectory_rewards.num_rewards IS 'How many reward events count.';

@@ -25,7 +25,7 @@ FROM (
     SELECT
         r.id, r.project_id, r.target, r.trajectory_id, r.exchange_id, r.metric, r.value, r.content, r.comment, r.source,
         r.is_retraction, r.idempotency_id, r.observed_at, r.created_at, r.key_id, r.is_final, r.is_whole,
-        r.comparison_id, t.policy_id,
+        r.comparison_id, t.policy_id, coalesce(t.is_shadow, false) AS is_shadow,
         coalesce(policy.reward_min, -1) AS reward_min,
         coalesce(policy.reward_max, 1) AS reward_max,
         coalesce(policy.combination, 'mean') AS combination,
@@ -100,7 +100,7 @@ SELECT
         ) THEN 'outranked'
     END AS not_counted_reason,
     policy.name AS policy, r.idempotency_id, r.key_id, k.name AS key_name,
-    r.score, r.weight, r.combination, r.is_final, r.is_whole, r.comparison_id
+    r.score, r.weight, r.combination, r.is_final, r.is_whole, r.comparison_id, r.is_shadow
 FROM public.judgements AS r
 LEFT JOIN public.projects AS p ON p.id = r.project_id
 LEFT JOIN public.policies AS policy ON policy.id = r.policy_id
@@ -138,7 +138,8 @@ SELECT
             sum(CAST(r.weight AS numeric) * CAST(r.score AS numeric)) FILTER (WHERE r.exchange_id IS NULL) / sum(CAST(r.weight AS numeric)) FILTER (WHERE r.exchange_id IS NULL)
         AS double precision)
     END AS whole_reward,
-    array_agg(r.id ORDER BY r.id) FILTER (WHERE r.exchange_id IS NULL) AS whole_event_ids
+    array_agg(r.id ORDER BY r.id) FILTER (WHERE r.exchange_id IS NULL) AS whole_event_ids,
+    bool_or(r.is_shadow) AS is_shadow
 FROM v1.rewards AS r
 WHERE r.is_counted
 GROUP BY r.trajectory_id, r.combination;

@@ -1,7 +1,7 @@
 """TensorZero's body of POST /feedback, as a judgement of ours.
 
 Documented at tensorzero.com/docs/gateway/api-reference/feedback: one of inference_id and episode_id, a metric's name, and
-a value whose type is the metric's. Its `tags` are kept as the judgement's comment.
+a value whose type is the metric's. Its `tags` are kept as the judgement's comment. `choice` is ours: which of n answers.
 """
 
 import json
@@ -13,6 +13,7 @@ from ledger.vocabulary import COMMENT_METRIC, COMPARISON_METRIC, DEMONSTRATION_M
 from proxy.errors import InvalidRequestError, UnprocessableError
 from proxy.management.reward_fields import (
     MAX_TEXT,
+    choice_of,
     comment_of,
     demonstration_of,
     flag_of,
@@ -53,6 +54,7 @@ def parse_feedback(raw: bytes) -> Feedback:
         value=None if words else number_of(body, "value"),
         content=words(body.get("value"), "value") if words else None,
         comment=_tags(body),
+        choice=choice_of(body),
         is_whole=name == "episode_id",
     )
     return Feedback(post, flag_of(body, "dryrun", default=False))

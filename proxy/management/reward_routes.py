@@ -8,14 +8,14 @@ from fastapi import FastAPI, Request
 
 from ledger.errors import LedgerError, RewardRefusedError
 from ledger.identifiers import new_id
-from ledger.rewards.reading import Answer, Posting, RewardPost, RewardResult
+from ledger.rewards.reading import Posting, RewardPost, RewardResult
 from proxy.access.caller import Caller
 from proxy.body import read_body, read_headers
 from proxy.errors import ProxyError, RewardConflictAnswer, UnprocessableError
 from proxy.management.feedback_request import parse_feedback
 from proxy.management.nudge import Nudge
 from proxy.management.reward_request import parse_retraction, parse_reward, parse_rewards
-from proxy.management.reward_writer import BrokenPostError, RewardWriter
+from proxy.management.reward_writer import BrokenPostError, RewardWriter, Told
 from proxy.management.scopes import Judging
 from proxy.parts import Parts
 
@@ -42,7 +42,7 @@ class RewardRoutes:
 
         @app.post("/v1/feedback")  # and /feedback: a missing /v1 is served
         async def feedback(caller: Judging, request: Request) -> dict[str, Any]:
-            """TensorZero's. A dry run is checked and not written."""
+            """TensorZero's. Of a dry run the body is checked, and nothing is asked or written."""
             asked = parse_feedback(await self._body(request))
             if asked.is_dry_run:
                 return {"feedback_id": str(new_id())}
@@ -71,7 +71,9 @@ class RewardRoutes:
             for item in items
         ]
 
-    def _item(self, answer: Answer) -> dict[str, Any]:
+    def _item(self, answer: Told) -> dict[str, Any]:
+        if isinstance(answer, ProxyError):
+            return _refused_item(answer)
         if isinstance(answer, RewardRefusedError):
             return _refused_item(refused_reward(answer))
         if isinstance(answer, BrokenPostError):

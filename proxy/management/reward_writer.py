@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import structlog
 from sqlalchemy import Connection, Engine
@@ -30,6 +31,8 @@ _PATIENCE_SECONDS = 0.25  # then the next batch goes another way
 _CLOSE_SECONDS = 2.0
 _TOO_MANY = "More rewards wait to be written than SLIPSTREAM_MAX_WAITING_REWARDS allows; try again soon."
 
+Told: TypeAlias = Answer | LedgerUnavailableError
+
 
 class BrokenPostError(LedgerError):
     """This reward could not be written, by itself either; the log says why."""
@@ -40,7 +43,7 @@ class _Waiting:
     """What one caller waits for; it is written in one transaction, in its order, if nothing is wrong with it."""
 
     postings: Sequence[Posting]
-    answered: "asyncio.Future[list[Answer]]"
+    answered: "asyncio.Future[list[Told]]"
 
     @property
     def num_posts(self) -> int:
@@ -62,29 +65,34 @@ class RewardWriter:
     async def post(self, posting: Posting) -> list[RewardResult]:
         """Committed when it returns. Raises LedgerError where it is refused, OverloadedError, LedgerUnavailableError."""
         [answer] = await self.post_each([posting])
-        if isinstance(answer, LedgerError):
+        if isinstance(answer, LedgerError | LedgerUnavailableError):
             raise answer
         return answer
 
-    async def post_each(self, postings: Sequence[Posting]) -> list[Answer]:
-        """In their order: each one's results, or why it was refused. Raises OverloadedError, LedgerUnavailableError."""
+    async def post_each(self, postings: Sequence[Posting]) -> list[Told]:
+        """In their order: each one's results, or why it was refused. Raises OverloadedError, LedgerUnavailableError.
+
+        Where the ledger goes away in between, what is committed is answered, and the rest is LedgerUnavailableError.
+        """
         num_posts = sum(len(posting.posts) for posting in postings)
         if self._num_waiting and self._num_waiting + num_posts > self._max_waiting:
             raise OverloadedError(_TOO_MANY, retry_after=1)
         self._num_waiting += num_posts
-        answers: list[Answer] = []
+        answers: list[Told] = []
         try:
             async with asyncio.timeout(bounded.WAIT_SECONDS):
                 for start in range(0, len(postings), MOST_TOGETHER):
                     answers += await self._answers(postings[start : start + MOST_TOGETHER])
-        except TimeoutError as error:
+        except TimeoutError:
             log.warning("database_unreachable", error="TimeoutError")
-            raise LedgerUnavailableError(retry_after=2) from error
+            return _with_the_rest(answers, len(postings), LedgerUnavailableError(retry_after=2))
+        except LedgerUnavailableError as error:
+            return _with_the_rest(answers, len(postings), error)
         finally:
             self._num_waiting -= num_posts
         return answers
 
-    async def _answers(self, postings: Sequence[Posting]) -> list[Answer]:
+    async def _answers(self, postings: Sequence[Posting]) -> list[Told]:
         waiting = _Waiting(postings, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._has_news.set()
@@ -141,20 +149,19 @@ class RewardWriter:
                 await self._answer_singly(lane, one)
         else:
             for one in batch:
-                _tell([one], answers[: len(one.postings)])
+                _tell([one], list(answers[: len(one.postings)]))
                 del answers[: len(one.postings)]
 
     async def _answer_singly(self, lane: Lane, waiting: _Waiting) -> None:
-        answers: list[Answer] = []
+        answers: list[Told] = []
         try:
             for posting in waiting.postings:
                 if waiting.answered.done():
                     return
                 answers += await self._tried(lane, _Waiting([posting], waiting.answered))
-        except LedgerUnavailableError as error:
-            _tell([waiting], error)
-        else:
             _tell([waiting], answers)
+        except LedgerUnavailableError as error:
+            _tell([waiting], _with_the_rest(answers, len(waiting.postings), error) if answers else error)
 
     async def _tried(self, lane: Lane, waiting: _Waiting) -> list[Answer]:
         for _ in range(MOST_TRIES):
@@ -189,7 +196,14 @@ def _written(connection: Connection, batch: list[_Waiting]) -> list[Answer]:
     return answers
 
 
-def _tell(batch: Sequence[_Waiting], said: list[Answer] | Exception) -> None:
+def _with_the_rest(answers: list[Told], num_postings: int, error: LedgerUnavailableError) -> list[Told]:
+    """Raises the error where nothing was committed."""
+    if not answers:
+        raise error
+    return answers + [error] * (num_postings - len(answers))
+
+
+def _tell(batch: Sequence[_Waiting], said: list[Told] | Exception) -> None:
     for one in batch:
         if one.answered.done():
             continue

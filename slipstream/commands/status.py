@@ -56,6 +56,7 @@ def _rows(signal: dict[str, Any], days: float) -> list[tuple[str, str]]:
     return [
         (f"captured in {days:g} days", f"{signal['num_captured']} exchanges, {signal['num_trainable']} trainable"),
         *(("", line) for line in _untrainable(signal)),
+        *_shadow(signal["num_shadow"]),
         ("scored", f"{signal['num_scored']} trajectories"),
         *(("", line) for line in _not_counted(signal["events"])),
         ("groups", states or "none"),
@@ -78,6 +79,10 @@ def _judged(judged: dict[str, Any]) -> list[tuple[str, str]]:
         ("judge runs", told),
         *(("", f"newest {state}: {why}") for state, why in judged["newest_reasons"].items()),
     ]
+
+
+def _shadow(num: int) -> list[tuple[str, str]]:
+    return [("", f"{num} shadow siblings beside them, sampled by the worker")] if num else []
 
 
 def _untrainable(signal: dict[str, Any]) -> list[str]:
@@ -121,7 +126,8 @@ def _seconds_until(moment: str) -> str:
 def _evidence(evidence: dict[str, Any]) -> str:
     effect = f"an improvement of {evidence['effect']:g}"
     if evidence["num_needed"] is None:
-        return f"too few rewards to say how many it takes to see {effect}"
+        why = {"too_few": "too few rewards", "all_alike": "all rewards of a version are alike: nothing"}
+        return f"{why[evidence['unknown_reason']]} to say how many it takes to see {effect}"
     numbers = f"{evidence['num_rewards']} of {evidence['num_needed']} rewards needed in each of two versions"
     verdict = "the rewards can show" if evidence["could_show"] else "the rewards cannot show yet"
     return f"{verdict} {effect}: {numbers} ({evidence['formula']}, σ² = {evidence['variance']:.3g})"

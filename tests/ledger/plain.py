@@ -12,7 +12,8 @@ Pair = tuple[Trajectory, Exchange]
 
 
 def trajectories(tasks: Iterable[Task]) -> Iterator[Trajectory]:
-    return (trajectory for task in tasks for trajectory in task.trajectories)
+    """Of users: nobody ever saw a shadow sibling."""
+    return (trajectory for task in tasks for trajectory in task.trajectories if not trajectory.is_shadow)
 
 
 def exchanges(tasks: Iterable[Task], since: int) -> list[Pair]:

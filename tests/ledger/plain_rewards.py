@@ -179,7 +179,7 @@ def compare_policies(tasks: list[Task], since: int) -> Rows:
             if task.line == line
             for t in task.trajectories
             for e in t.exchanges
-            if e.id >> 80 >= since
+            if e.id >> 80 >= since and not t.is_shadow
         ]
         scored = [reward for t in ours if (reward := score(t, since)) is not None]
         each = (mean(e.num_completion_tokens for e in said), mean(e.total_seconds for e in said))

@@ -46,3 +46,13 @@ def test_with_so_many_rewards_four_of_five_trials_see_the_improvement() -> None:
 def test_the_example_of_the_docstring() -> None:
     found = evidence_of({0: [0.0, 1.0] * 500, 1: [0.0, 1.0] * 500}, 0.1)
     assert found == Evidence(0.1, pytest.approx(0.25, abs=1e-3), 393, 1000, (0, 1))
+
+
+@pytest.mark.parametrize("rewards", [{0: [0.0, 0.0], 1: [0.0, 0.0]}, {0: [0.1] * 3, 1: [0.7] * 50}])
+def test_rewards_that_are_all_alike_show_nothing(rewards: dict[int, list[float]]) -> None:
+    """So a rare reward begins. 3 x 0.1 / 3 is not 0.1: the rounding of a mean is no spread."""
+    found = evidence_of(rewards, 0.1)
+    assert (found.variance, found.num_needed, found.could_show) == (0.0, None, False)
+    assert found.unknown_reason == "all_alike"
+    assert evidence_of({0: [1.0]}, 0.1).unknown_reason == "too_few"
+    assert evidence_of({0: [0.0, 1.0]}, 0.1).unknown_reason is None

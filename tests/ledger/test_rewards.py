@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
 
 from ledger.errors import ChoiceNeededError, LedgerError, RewardConflictError, RewardOutOfRangeError
 from ledger.identifiers import choice_id, new_call_id
@@ -96,6 +97,36 @@ def test_a_reward_out_of_range_is_refused(connection: Connection, call: CallReco
     """B085, B131."""
     with pytest.raises(RewardOutOfRangeError):
         post(connection, "mine", value)
+
+
+@pytest.mark.parametrize("idempotency_id", ["a", None])
+def test_a_post_that_is_sent_again_after_its_range_was_narrowed_is_unchanged(
+    connection: Connection, call: CallRecord, idempotency_id: str | None
+) -> None:
+    """Whoever tries again after a lost answer is told that it is stored; what is new is refused."""
+    first = post(connection, "mine", 0.9, idempotency_id=idempotency_id)
+    connection.execute(text("UPDATE policies SET reward_max = 0.5"))
+    again = post(connection, "mine", 0.9, idempotency_id=idempotency_id)
+    assert (again.status, again.event_id) == ("unchanged", first.event_id)
+    with pytest.raises(RewardOutOfRangeError):
+        post(connection, "mine", 0.9, idempotency_id="b", source="another")
+
+
+def test_a_policys_range_is_bounded(connection: Connection, call: CallRecord) -> None:
+    """Two rewards of 1.7e308 have no sum: v1.trajectories would answer nobody."""
+    for bounds in (
+        "reward_min = -1.7e308, reward_max = 1.7e308",
+        "reward_max = 'infinity'",
+        "reward_max = 'NaN'",
+    ):
+        with pytest.raises(IntegrityError, match="reward_range_bounded"), connection.begin_nested():
+            connection.execute(text(f"UPDATE policies SET {bounds}"))
+    connection.execute(
+        text("UPDATE policies SET reward_min = -1e100, reward_max = 1e100, combination = 'sum'")
+    )
+    for source in ("a", "b"):
+        post(connection, "mine", 1e100, source=source)
+    assert connection.scalar(text("SELECT max(reward) FROM v1.trajectories")) == 2e100
 
 
 def test_a_call_with_choices_needs_one_to_be_named(connection: Connection) -> None:

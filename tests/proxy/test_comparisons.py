@@ -98,6 +98,22 @@ def test_feedback_is_a_reward_in_tensorzeros_words(proxy: RunningProxy) -> None:
     ]  # fmt: skip
 
 
+def test_feedback_names_which_of_the_answers_of_a_call_it_judges(proxy: RunningProxy) -> None:
+    reply = proxy.chat(n=2, seed=1).json()["id"]
+    proxy.exchanges(2)
+    refused = feedback(proxy, metric_name="reward", inference_id=reply, value=1)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (422, "choice")
+    assert '"choice": k' in refused.json()["error"]["message"]
+    for choice in (0, 1):
+        assert feedback(
+            proxy, metric_name="reward", inference_id=reply, value=choice, choice=choice
+        ).is_success
+    found = proxy.rows(
+        "SELECT x.choice_index, r.value FROM v1.rewards AS r JOIN exchanges AS x ON x.id = r.exchange_id ORDER BY r.id"
+    )
+    assert found == [(0, 0.0), (1, 1.0)]
+
+
 def test_a_dry_run_is_checked_and_not_written(proxy: RunningProxy) -> None:
     assert (
         len(
@@ -126,6 +142,7 @@ def test_a_dry_run_is_checked_and_not_written(proxy: RunningProxy) -> None:
         ({"metric_name": "reward", "inference_id": "x", "value": 1, "tags": {"a": 1}}, "tags"),
         ({"metric_name": "reward", "inference_id": "x", "value": 1, "tags": 7}, "tags"),
         ({"metric_name": "reward", "inference_id": "x", "value": 1, "dryrun": 1}, "dryrun"),
+        ({"metric_name": "reward", "inference_id": "x", "value": 1, "choice": -1}, "choice"),
     ],
 )  # fmt: skip
 def test_what_is_no_feedback_is_refused_in_our_envelope(

@@ -1,5 +1,7 @@
 """DELETE …/reward: what a source said last stands no more, and the history is kept."""
 
+import pytest
+
 from tests.proxy.running import RunningProxy
 from tests.proxy.test_reward_life import a_chat, post, reward, take_back
 
@@ -46,3 +48,26 @@ def test_only_the_reply_the_choice_and_the_source_that_are_named_are_taken_back(
         "SELECT x.choice_index FROM v1.rewards AS r JOIN exchanges AS x ON x.id = r.exchange_id WHERE is_counted"
     )
     assert counted == [(0,)]
+
+
+@pytest.mark.parametrize("choice", ["9" * 5_000, "٣", "-1", "1.0", "many", "65536"])
+def test_a_choice_that_is_no_index_is_refused(proxy: RunningProxy, choice: str) -> None:
+    reply = proxy.client.delete("/v1/trajectories/run/reward", params={"choice": choice})
+    assert (reply.status_code, reply.json()["error"]["param"]) == (422, "choice")
+
+
+def test_one_half_of_a_comparison_is_not_taken_back(proxy: RunningProxy) -> None:
+    a_chat(proxy)
+    for how in ({"params": {"metric": "comparison"}}, {"json": {"metric": "comparison"}}):
+        reply = proxy.client.request("DELETE", "/v1/trajectories/run/reward", **how)
+        assert (reply.status_code, reply.json()["error"]["param"]) == (422, "metric")
+        assert "DELETE /v1/comparisons/" in reply.json()["error"]["message"]
+
+
+def test_a_note_says_nothing_of_what_the_same_source_said_of_another_target(proxy: RunningProxy) -> None:
+    a_chat(proxy)
+    post(proxy, "run", reward=1)
+    reply = proxy.rows("SELECT id FROM exchanges")[0].id
+    taken = take_back(proxy, str(reply))
+    assert (taken["status"], reward(proxy)) == ("unchanged", 1.0)
+    assert "this very target" in taken["note"]

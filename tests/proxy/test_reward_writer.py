@@ -136,6 +136,27 @@ async def test_who_was_told_503_is_not_written_when_postgres_wakes_and_the_other
     assert values(engine) == [0.5]
 
 
+async def test_a_list_that_breaks_off_says_what_is_committed(
+    writer: RewardWriter, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I5: the first 200 are written in a transaction of their own, and are answered whatever comes next."""
+    commit, num_tries = writer._commit, 0
+
+    async def once(*arguments: Any) -> Any:
+        nonlocal num_tries
+        num_tries += 1
+        if num_tries > 1:
+            raise LedgerUnavailableError(retry_after=2)
+        return await commit(*arguments)
+
+    monkeypatch.setattr(writer, "_commit", once)
+    answers = await writer.post_each([a_posting(f"s{n}") for n in range(450)])
+    assert [type(answer) for answer in answers] == [list] * 200 + [LedgerUnavailableError] * 250
+    assert len(values(engine)) == 200
+    with pytest.raises(LedgerUnavailableError):
+        await writer.post_each([a_posting("another")])
+
+
 async def test_a_broken_connection_is_a_503_and_the_next_post_has_a_new_one(
     writer: RewardWriter, engine: Engine
 ) -> None:

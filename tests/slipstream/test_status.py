@@ -2,7 +2,7 @@
 
 import json
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 from typer.testing import CliRunner
 
 from ledger.recording import record_calls
@@ -45,6 +45,31 @@ def test_the_signal_of_a_small_ledger(run: CliRunner, engine: Engine) -> None:
     assert signal["next_step"] is None
     assert signal["evidence"]["num_rewards_by_version"] == {"0": 4, "1": 5}
     assert not signal["evidence"]["could_show"]
+
+
+def test_shadow_siblings_are_no_traffic(run: CliRunner, engine: Engine) -> None:
+    """Counted by themselves; what a scorer says of them is no judgement of what users saw."""
+    before = json.loads(run.invoke(app, ["status", "--json"]).stdout)["policies"]["default"]
+    with engine.begin() as connection:
+        call = a_call(temperature=0.0)
+        record_calls(connection, [call])
+        ids = {"id": call.attribution.trajectory_id}
+        connection.execute(text("UPDATE trajectories SET is_shadow = true WHERE id = :id"), ids)
+        connection.execute(text("UPDATE exchanges SET is_shadow = true WHERE trajectory_id = :id"), ids)
+        post_reward(connection, "default", RewardPost(str(ids["id"]), value=1.0, source="scorer"))
+    after = json.loads(run.invoke(app, ["status", "--json"]).stdout)["policies"]["default"]
+    assert (before["num_shadow"], after["num_shadow"]) == (0, 1)
+    for name in (
+        "num_captured",
+        "num_trainable",
+        "untrainable",
+        "greedy_share",
+        "events",
+        "num_scored",
+        "evidence",
+    ):
+        assert after[name] == before[name], name
+    assert "1 shadow siblings beside them" in run.invoke(app, ["status"]).stdout
 
 
 def test_what_is_missing_until_the_next_step(run: CliRunner, engine: Engine) -> None:

@@ -114,6 +114,20 @@ def test_what_cannot_be_computed_is_answered_and_the_next_question_too(
     assert answer(engine, plan_id)["object"] == "plan"
 
 
+def test_a_plan_that_cannot_be_written_blocks_no_other(engine, make_trainer, monkeypatch) -> None:
+    planner = Planner(make_trainer().settings, engine)
+    first, second = asked(engine), asked(engine)
+    plans = iter([{"object": "plan", "policies": [float("nan")]}, {"object": "plan", "policies": []}])
+    monkeypatch.setattr(planner_module, "read_plan", lambda *_: next(plans))
+    assert planner.answer_one()
+    assert planner.answer_one()
+    assert answer(engine, first) == {
+        "object": "error",
+        "message": "The worker could not compute it: DataError.",
+    }
+    assert answer(engine, second)["object"] == "plan"
+
+
 def test_a_question_that_another_worker_holds_is_left_to_it(engine, make_trainer) -> None:
     """Whoever dies meanwhile leaves it to the next."""
     planner = Planner(make_trainer().settings, engine)
@@ -137,6 +151,7 @@ def test_questions_that_nobody_fetches_are_forgotten(engine, make_trainer) -> No
     while planner.answer_one():
         pass
     assert one(engine, "SELECT count(*) FROM plans") == 1
+    assert one(engine, "SELECT answered_at FROM plans") is not None
 
 
 def test_a_worker_tells_what_decides_and_no_address(engine, make_trainer) -> None:
