@@ -132,9 +132,8 @@ def _note_seen(batch: Batch, groups: Sequence[Group], parent_version: int, setti
     defects = defects_of(groups, parent_version, settings)
     for group in groups:
         seen = [
-            Seen(member.trajectory_id, group.id, member.route, member.judged.reward)
+            Seen(member.trajectory_id, group.id, member.route, member.reward)
             for member in usable_members(group, defects)
-            if member.judged.reward is not None
         ]
         batch.seen += seen
         if own := [each.reward for each in seen if each.route == group.route]:
