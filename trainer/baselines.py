@@ -35,7 +35,7 @@ _WRITE = text("""
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A reward that a step read of a usable trajectory."""
+    """What a usable trajectory brings to a baseline (trainer.ladder.Usable)."""
 
     trajectory_id: UUID
     group_id: UUID

@@ -7,6 +7,7 @@ resumed one get their samples from `read_samples`.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, insert, text
@@ -21,7 +22,7 @@ from trainer.grpo.advantages import Running, mean_of
 from trainer.grpo.packing import num_packed_tokens
 from trainer.grpo.samples import Sample, merge_turns
 from trainer.ladder import Group, Member
-from trainer.rewards import record_rules
+from trainer.rewards import read_rules, record_rules
 from trainer.settings import TrainerSettings
 from trainer.transitions import CLOSE_SOME, GIVE_BACK
 from trainer.verdicts import SampleRow, as_turn, defects_of, judge_groups, usable_members
@@ -48,6 +49,7 @@ class Batch:
     stored: dict[UUID, list[float]] = field(
         default_factory=dict
     )  # rewards that late members are compared with
+    rules: dict[str, Any] = field(default_factory=dict)  # by which judgements were rewards
 
     @property
     def silent_groups(self) -> dict[UUID, str]:
@@ -65,7 +67,10 @@ class Batch:
 def read_batch(
     connection: Connection, step: Step, settings: TrainerSettings, group_ids: Sequence[UUID] | None = None
 ) -> Batch:
-    """Decide about every exchange of the step's groups (or of these); nothing is written, nothing is locked."""
+    """Decide about every exchange of the step's groups (or of these); nothing is written, nothing is locked.
+
+    Several statements read rewards: `connection` is a snapshot, or they could be of several moments.
+    """
     ids = claimed_groups(connection, step.id) if group_ids is None else list(group_ids)
     groups = found_groups(connection, ids)
     routes = {member.route for group in groups for member in group.members if member.route is not None}
@@ -80,6 +85,7 @@ def read_batch(
         empty=[group.id for group in groups if not rows[group.id]],
         postponed=postponed,
         running=running,
+        rules=read_rules(connection, step.policy_id),
     )
     _note_seen(batch, groups, step.parent_version, settings)
     return batch
@@ -99,7 +105,7 @@ def write_batch(connection: Connection, step: Step, batch: Batch, settings: Trai
         values = {"id": step.id, "group_ids": [group_id], "reason": reason}
         connection.execute(CLOSE_SOME, values)
     connection.execute(GIVE_BACK, {"id": step.id, "group_ids": batch.postponed})
-    record_rules(connection, step.id, step.fencing_token)
+    record_rules(connection, step.id, step.fencing_token, batch.rules)
 
 
 def read_samples(connection: Connection, step: Step) -> list[Sample]:
@@ -132,9 +138,8 @@ def _note_seen(batch: Batch, groups: Sequence[Group], parent_version: int, setti
     defects = defects_of(groups, parent_version, settings)
     for group in groups:
         seen = [
-            Seen(member.trajectory_id, group.id, member.route, member.judged.reward)
+            Seen(member.trajectory_id, group.id, member.route, member.reward)
             for member in usable_members(group, defects)
-            if member.judged.reward is not None
         ]
         batch.seen += seen
         if own := [each.reward for each in seen if each.route == group.route]:

@@ -17,6 +17,7 @@ from trainer.grpo.advantages import (
     baseline_for,
     group_baselines,
     running_baselines,
+    scale_of,
 )
 from trainer.rewards import Judged
 from trainer.settings import TrainerSettings
@@ -37,6 +38,18 @@ class Member:
     judged: Judged
     exchanges: Sequence[WholeExchange]
     route: str | None = None  # None: recorded before there were routes
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """What a member brings to a baseline: the mean reward of its exchanges that can be trained, each with its own.
+
+    Example: turns rewarded 1 and 0, a third that nobody judged -> 0.5, whatever the policy combines them to.
+    """
+
+    trajectory_id: UUID
+    route: str | None
+    reward: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +83,13 @@ class Rung:
 
 def rungs(
     groups: Sequence[Group],
-    usable: Mapping[UUID, Sequence[Member]],
+    usable: Mapping[UUID, Sequence[Usable]],
     running: Mapping[str, Running],
     settings: TrainerSettings,
 ) -> dict[UUID, Rung]:
     """The rung of each usable member (`usable`: by group), by trajectory."""
     found: dict[UUID, Rung] = {}
-    lone: dict[str | None, list[Member]] = defaultdict(list)
+    lone: dict[str | None, list[Usable]] = defaultdict(list)
     for group in groups:
         for route, members in by_route(usable[group.id]).items():
             if len(members) >= MIN_MEMBERS:
@@ -90,14 +103,14 @@ def rungs(
     return found
 
 
-def by_route(members: Sequence[Member]) -> dict[str | None, list[Member]]:
-    found: dict[str | None, list[Member]] = defaultdict(list)
+def by_route(members: Sequence[Usable]) -> dict[str | None, list[Usable]]:
+    found: dict[str | None, list[Usable]] = defaultdict(list)
     for member in members:
         found[member.route].append(member)
     return found
 
 
-def _in_group(kind: GroupKind, members: Sequence[Member], settings: TrainerSettings) -> dict[UUID, Rung]:
+def _in_group(kind: GroupKind, members: Sequence[Usable], settings: TrainerSettings) -> dict[UUID, Rung]:
     baseline = baseline_for(kind, settings.baseline)
     compared = group_baselines(_rewards(members), baseline, is_scaled_by_std=settings.scale_by_std)
     return {
@@ -107,13 +120,13 @@ def _in_group(kind: GroupKind, members: Sequence[Member], settings: TrainerSetti
 
 def _stored(stored: Stored, running: Running | None, settings: TrainerSettings) -> Rung:
     """No spread is stored with a group: that of the route stands for it where advantages are divided by one."""
-    spread = running.variance**0.5 if running and settings.scale_by_std else 0.0
-    compared = Compared(stored.reward_mean, stored.num_scored, spread or 1.0)
+    scale = scale_of(running.variance**0.5, running.mean) if running and settings.scale_by_std else 1.0
+    compared = Compared(stored.reward_mean, stored.num_scored, scale)
     return Rung(BaselineKind.STORED_GROUP, compared)
 
 
 def _on_route(
-    route: str | None, members: Sequence[Member], running: Mapping[str, Running], settings: TrainerSettings
+    route: str | None, members: Sequence[Usable], running: Mapping[str, Running], settings: TrainerSettings
 ) -> dict[UUID, Rung]:
     if route is None or not settings.running_baseline:
         return {member.trajectory_id: Rung(reason=Reason.GROUP_INCOMPLETE) for member in members}
@@ -131,5 +144,5 @@ def _on_route(
     }
 
 
-def _rewards(members: Sequence[Member]) -> list[float]:
-    return [member.judged.reward for member in members if member.judged.reward is not None]
+def _rewards(members: Sequence[Usable]) -> list[float]:
+    return [member.reward for member in members]

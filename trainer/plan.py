@@ -4,8 +4,7 @@ Invariant: nothing in a plan changes by itself. Two plans of the same ledger are
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
@@ -20,29 +19,19 @@ from ledger.workers import worker_of
 from trainer.build import Batch, read_batch
 from trainer.claim import ACTIVE, Step, is_time, next_groups
 from trainer.settings import TrainerSettings
+from trainer.snapshot import snapshot
 
 MAX_NOT_READY = 200
 PLAN_SECONDS = 60
-READ_ONLY = (
-    text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"),
-    text(f"SET LOCAL statement_timeout = '{PLAN_SECONDS}s'"),
-)
 ACTIVE_STEP = text(
     f"SELECT id AS step_id, version, state FROM training_steps WHERE policy_id = :policy_id AND state IN ({ACTIVE})"
 )
 NOBODY = UUID(int=0)
 
 
-@contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
-    """One snapshot of the ledger, in which nothing can be written; rolled back at the end."""
-    with engine.connect() as connection:
-        for statement in READ_ONLY:
-            connection.execute(statement)
-        try:
-            yield connection
-        finally:
-            connection.rollback()
+def reading(engine: Engine) -> AbstractContextManager[Connection]:
+    """A snapshot for one plan, whose statements are bounded."""
+    return snapshot(engine, PLAN_SECONDS)
 
 
 def read_plan(

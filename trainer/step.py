@@ -26,6 +26,7 @@ from trainer.outcome import settled
 from trainer.publish import load_and_probe, unload_old_versions
 from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
+from trainer.snapshot import snapshot
 from trainer.update import update
 
 logger = structlog.get_logger()
@@ -143,9 +144,10 @@ class _Run:
 
 
 def build_samples(run: _Run) -> None:
-    """Claimed -> built, or skipped where nothing can be learned."""
-    with run.trainer.engine.begin() as connection:
+    """Claimed -> built, or skipped where nothing can be learned. What comes after the snapshot was not read by this step."""
+    with snapshot(run.trainer.engine) as connection:
         batch = build.read_batch(connection, run.step, run.settings)
+    with run.trainer.engine.begin() as connection:
         build.write_batch(connection, run.step, batch, run.settings)
         metrics = batch_metrics(batch) | {"seconds_build": run.seconds()}
         if metrics["num_used_exchanges"]:

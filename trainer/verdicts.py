@@ -1,6 +1,7 @@
 """What a step makes of each exchange of its groups: used with an advantage, or not used with a reason (I10). Pure.
 
-Invariant: every exchange of every member gets exactly one row. What cannot be used is taken out before the baseline.
+Invariant: every exchange of every member gets exactly one row. What cannot be used is taken out before the baseline, which
+is of the exchanges' own rewards, as they are compared with it: equal ones teach nothing, however the policy combines them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,9 +10,9 @@ from uuid import UUID
 
 from ledger.conversation import WholeExchange
 from ledger.vocabulary import BaselineKind, Reason
-from trainer.grpo.advantages import Running
+from trainer.grpo.advantages import Running, mean_of
 from trainer.grpo.samples import Turn, turn_defect
-from trainer.ladder import Group, Member, Rung, rungs
+from trainer.ladder import Group, Member, Rung, Usable, rungs
 from trainer.settings import TrainerSettings
 
 CUT_OFF = ("length", "max_tokens", "max_output_tokens")  # as vLLM's chat, messages and responses say it
@@ -69,14 +70,19 @@ def defects_of(groups: Sequence[Group], parent_version: int, settings: TrainerSe
     }
 
 
-def usable_members(group: Group, defects: Defects) -> list[Member]:
-    """Scored, with an exchange that can be learned from."""
+def usable_members(group: Group, defects: Defects) -> list[Usable]:
+    """Those with an exchange that is scored and can be learned from."""
     return [
-        member
+        Usable(member.trajectory_id, member.route, mean_of(rewards))
         for member in group.members
-        if member.judged.reward is not None
-        and any(defects[exchange.exchange_id] is None for exchange in member.exchanges)
+        if (rewards := _usable_rewards(member, defects))
     ]
+
+
+def _usable_rewards(member: Member, defects: Defects) -> list[float]:
+    judged = member.judged.of_exchanges
+    ids = [exchange.exchange_id for exchange in member.exchanges]
+    return [judged[id_].reward for id_ in ids if id_ in judged and defects[id_] is None]
 
 
 def exchange_defect(exchange: WholeExchange, parent_version: int, settings: TrainerSettings) -> Reason | None:

@@ -17,16 +17,20 @@ CANDIDATES = f"""
     WITH scored AS MATERIALIZED (
         SELECT g.id, g.project_id, g.policy_id, g.kind, g.key, g.sequence, g.size, g.created_at, m.*,
             greatest(g.last_member_at, m.last_rewarded_at) AS changed_at,
-            greatest(g.last_member_at, m.first_rewarded_at) AS expected_at
+            greatest(g.created_at, m.first_rewarded_at) AS expected_at
         FROM groups AS g
         CROSS JOIN LATERAL (
             SELECT count(*) AS num_members, count(one.reward) AS num_scored, bool_and(one.is_final) AS is_final,
-                max(one.last_rewarded_at) AS last_rewarded_at, min(one.first_rewarded_at) AS first_rewarded_at,
+                max(one.last_rewarded_at) AS last_rewarded_at,
+                min((  -- the first that could count, though another took its place: what is changed steadily is late, too
+                    SELECT min(j.created_at) FROM public.judgements AS j
+                    WHERE j.trajectory_id = t.id AND NOT j.is_retraction AND j.value IS NOT NULL AND j.weight > 0
+                )) FILTER (WHERE one.reward IS NOT NULL) AS first_rewarded_at,
                 max(t.route) FILTER (WHERE one.reward IS NOT NULL) AS route
             FROM trajectories AS t
             CROSS JOIN LATERAL (  -- of one row: as aggregates, the view is asked for this trajectory alone
                 SELECT max(r.reward) AS reward, bool_and(r.is_final) AS is_final,
-                    min(r.first_rewarded_at) AS first_rewarded_at, max(r.last_rewarded_at) AS last_rewarded_at
+                    max(r.last_rewarded_at) AS last_rewarded_at
                 FROM v1.trajectory_rewards AS r WHERE r.trajectory_id = t.id
             ) AS one
             WHERE t.group_id = g.id
@@ -64,7 +68,9 @@ CANDIDATES = f"""
 """  # noqa: S608 - a constant
 _READY = text(f"""
     {CANDIDATES}
-    SELECT id AS group_id, kind, num_members, num_scored, created_at, changed_at AS waiting_since FROM candidates
+    SELECT id AS group_id, kind, num_members, num_scored, created_at,
+        CASE WHEN is_late THEN expected_at ELSE changed_at END AS waiting_since
+    FROM candidates
     WHERE is_ready ORDER BY created_at, id LIMIT :limit
 """)  # noqa: S608 - a constant
 _AS_READ = ("group_id", "num_members", "num_scored", "created_at", "waiting_since")
@@ -101,7 +107,7 @@ class ReadyGroup:
     num_members: int
     num_scored: int
     created_at: datetime
-    waiting_since: datetime  # when its newest member came, or was first judged
+    waiting_since: datetime  # when its newest member came or was judged; of a late one, when its first was
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +141,9 @@ def ready_groups(
 ) -> list[ReadyGroup]:
     """Open groups that a step can take, oldest first: scored, and as complete as they will be.
 
-    Complete: all are scored, finally, and the declared size is reached. Else nobody came and nobody was judged for the
-    first time for a grace period, and there are two scored ones, or one whose route, or earlier group, it can be compared
-    with. At the deadline: whatever is there; the step says what becomes of it.
+    Complete: all are scored, finally, and the declared size is reached. Else nobody came and no judgement came or was
+    changed for a grace period, and there are two scored ones, or one whose route, or earlier group, it can be compared
+    with. At the deadline after the first judgement: whatever is there; the step says what becomes of it.
     """
     wanted = {**when.values(policy_id, among), "limit": limit}
     return [

@@ -1,7 +1,7 @@
 """Laws of the baselines of a group, and of those that a group of one is compared with."""
 
 from itertools import pairwise, permutations, product
-from math import fsum, inf, nan, prod
+from math import fsum, inf, nan, nextafter, prod
 
 import pytest
 from hypothesis import given
@@ -203,3 +203,14 @@ def test_prompt_groups_leave_one_out_and_groups_of_the_caller_use_the_mean() -> 
     for kind in (GroupKind.EXPLICIT, GroupKind.CHOICES, GroupKind.COMPARISON):
         assert baseline_for(kind, Baseline.BY_KIND) is Baseline.MEAN
     assert baseline_for(GroupKind.CHOICES, Baseline.LEAVE_ONE_OUT) is Baseline.LEAVE_ONE_OUT
+
+
+@given(st.floats(0.01, 1), baselines, st.booleans())
+def test_what_differs_by_rounding_only_is_equal(value, baseline, is_scaled) -> None:
+    """0.1 + 0.2 and 0.3 are one reward, and a division by their deviation would make +1 and -1 of it."""
+    next_one = nextafter(value, inf)
+    assert advantages([value, next_one, value], baseline, is_scaled_by_std=is_scaled) == [0.0] * 3
+    running = running_of([value, next_one])
+    (compared,) = running_baselines(running, [next_one], WINDOW, is_scaled_by_std=is_scaled)
+    assert compared.advantage(next_one) == 0.0
+    assert compared.scale == 1.0

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
+from ledger.rewards.metrics import set_combination
 from ledger.rewards.reading import RewardPost, post_reward
-from ledger.vocabulary import StepState
+from ledger.vocabulary import Combination, StepState
 from tests.trainer.test_ladder import NOW, add, add_lone, in_group
 from tests.trainer.traffic import add_group, call, one, rows
 from trainer import build, transitions
+from trainer import rewards as reads
 from trainer import step as story
 from trainer.step import resume_or_claim, tick
 
@@ -181,3 +183,29 @@ def test_a_trajectory_without_exchanges_is_not_moved_for_ever(engine, make_train
         connection.execute(text("DELETE FROM exchanges"))
     assert tick(trainer).state is StepState.SKIPPED
     assert tick(trainer) is None
+
+
+def test_a_reward_that_comes_between_two_reads_of_a_step_is_wholly_late(
+    engine, make_trainer, monkeypatch
+) -> None:
+    """Not half read: in the baselines, but never taught. So are the rules by which judgements are rewards."""
+    trainer = make_trainer(**NOW)
+    records = three(engine, [1.0, 0.0, None])
+    read = reads.exchange_rewards
+
+    def slowly(connection: Any, ids: Any) -> Any:
+        found = read(connection, ids)
+        reward(engine, records[2], 1.0)
+        with engine.begin() as other:
+            set_combination(other, "default", "default", Combination.MIN)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reads, "exchange_rewards", slowly)
+        assert tick(trainer).state is StepState.PUBLISHED
+    samples = "SELECT trajectory_reward, baseline, advantage FROM step_samples ORDER BY 1"
+    assert rows(engine, samples) == [(0.0, 0.5, -0.5), (1.0, 0.5, 0.5), (None, None, None)]
+    assert one(engine, "SELECT settings -> 'rewards' ->> 'combination' FROM training_steps") == "mean"
+    assert tick(trainer).state is StepState.PUBLISHED
+    assert rows(engine, f"{USED} ORDER BY step_id DESC, 1 LIMIT 1") == [(1.0, 0.5, "stored_group", 2)]
+    assert one(engine, "SELECT num_samples FROM route_baselines") == 3

@@ -12,6 +12,7 @@ from math import fsum, isfinite, sqrt
 from ledger.vocabulary import GroupKind
 
 MIN_MEMBERS = 2
+ROUNDING = 1e-9  # of their size: rewards that differ by less are equal (0.1 + 0.2 and 0.3)
 
 
 class Baseline(StrEnum):
@@ -36,7 +37,9 @@ class Compared:
     scale: float = 1.0
 
     def advantage(self, reward: float) -> float:
-        return (reward - self.baseline) / self.scale
+        """Exactly 0 where only rounding lies between: an optimizer that divides by the gradient's size would learn from it."""
+        difference = reward - self.baseline
+        return 0.0 if _is_rounding(difference, reward, self.baseline) else difference / self.scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def group_baselines(
         raise ValueError(f"a group needs two or more finite rewards, not {list(rewards_G)}")
     first, others = _finite(rewards_G)[0], len(rewards_G) - 1
     total = fsum(reward - first for reward in rewards_G)
-    scale = (_deviation(rewards_G) if is_scaled_by_std else 0.0) or 1.0
+    scale = scale_of(_deviation(rewards_G), *rewards_G) if is_scaled_by_std else 1.0
     if baseline is Baseline.LEAVE_ONE_OUT:
         return [Compared(first + (total - (r - first)) / others, others, scale) for r in rewards_G]
     return [Compared(first + total / len(rewards_G), len(rewards_G), scale)] * len(rewards_G)
@@ -109,7 +112,7 @@ def _history_and(
     squares = weight * (running.variance if running else 0.0) + fsum((r - middle) ** 2 for r in others)
     variance = squares / (weight + len(others)) - shift**2
     num_samples = len(others) + (running.num_samples if running else 0)
-    scale = sqrt(variance) if is_scaled_by_std and variance > 0 else 1.0
+    scale = scale_of(sqrt(max(variance, 0.0)), middle, *others) if is_scaled_by_std else 1.0
     return Compared(middle + shift, num_samples, scale)
 
 
@@ -130,6 +133,15 @@ def folded(running: Running | None, reward: float, window: int) -> Running:
         variance=(1 - rate) * (running.variance + rate * difference**2),
         num_samples=running.num_samples + 1,
     )
+
+
+def scale_of(deviation: float, *rewards: float) -> float:
+    """What advantages are divided by: 1 where the deviation is none but rounding."""
+    return 1.0 if _is_rounding(deviation, *rewards) else deviation
+
+
+def _is_rounding(difference: float, *rewards: float) -> bool:
+    return abs(difference) <= ROUNDING * max(map(abs, rewards))
 
 
 def _finite(rewards: Sequence[float]) -> Sequence[float]:
