@@ -7,6 +7,8 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from ledger.rewards.metrics import reward_scale
+from ledger.rewards.ranges import Scale
 from ledger.rewards.reading import trajectory_rewards
 from ledger.text import from_storable
 from trainer.judge.prompt import Attempt
@@ -35,6 +37,7 @@ _CANDIDATES = text("""
         FROM trajectories AS t WHERE t.group_id = g.id AND g.state = 'open'
     ) AS m
     WHERE g.state = 'open' AND m.num_unscored > 0
+        AND NOT EXISTS (SELECT FROM metrics WHERE policy_id = p.id AND name = 'reward' AND weight = 0)
         AND (CAST(:policy AS text) IS NULL OR :policy IN (p.name, owner.name || '@' || p.name))
         AND (:wait = 0 OR (
             g.last_member_at <= clock_timestamp() - make_interval(secs => :wait) AND NOT m.is_talking
@@ -85,7 +88,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class JudgedGroup:
-    """A group with what its members said, as it was at `read_at` (Postgres' clock)."""
+    """A group with what its members said, as it was at `read_at` (Postgres' clock).
+
+    A reward that somebody gave lies between reward_min and reward_max; what is posted, on `scale`.
+    """
 
     id: UUID
     state: str
@@ -95,6 +101,7 @@ class JudgedGroup:
     policy: str
     reward_min: float
     reward_max: float
+    scale: Scale
     read_at: datetime
     members: list[Member]
 
@@ -114,8 +121,8 @@ class JudgedGroup:
         ]
 
     def reward_of(self, score: float) -> float:
-        """Example: score 0.75 in the range -1 to 1 -> 0.5."""
-        return self.reward_min + score * (self.reward_max - self.reward_min)
+        """What is posted. Example: score 0.75 in the range -1 to 1 -> 0.5; in 0 to 10, lower is better -> 2.5."""
+        return self.scale.value_of(score)
 
     def _known(self, reward: float | None) -> float | None:
         if reward is None:
@@ -175,4 +182,5 @@ def read_group(connection: Connection, group_id: UUID) -> JudgedGroup | None:
         for member in members
         if said.get(member.id)
     ]
-    return JudgedGroup(**row._mapping, members=found)  # noqa: SLF001 - public, despite its underscore
+    scale = reward_scale(connection, row.project, row.policy)
+    return JudgedGroup(**row._mapping, scale=scale, members=found)  # noqa: SLF001 - public, despite its underscore

@@ -84,6 +84,10 @@ def why_not(group: JudgedGroup, attempts: list[Attempt]) -> str | None:
     """Why a group is not judged; None = it can be."""
     if group.state != GroupState.OPEN:
         return f"it is {group.state}"
+    if not group.scale.is_counted:
+        return (
+            f"policy {group.policy} declares the metric reward with weight 0: no score of a judge would count"
+        )
     if len(attempts) < MIN_MEMBERS:
         return f"it has {len(attempts)} members that can be read: there is nothing to compare"
     if all(attempt.known is not None for attempt in attempts):
@@ -162,6 +166,8 @@ def _finish(
                     return Outcome(group.id, None, reason, run_id, usage)
                 write_events(connection, group.project, run_id, tallies, rewards)
             break
+        except LedgerError as error:  # what the policy takes was declared anew meanwhile
+            return _failed(engine, group, run_id, usage, f"its scores were refused: {error}")
         except (
             DBAPIError,
             psycopg.Error,
