@@ -9,7 +9,7 @@ from ledger.rewards.metrics import Metric, declare_metric, reward_scale
 from ledger.rewards.ranges import Scale
 from ledger.rewards.reading import trajectory_rewards
 from ledger.vocabulary import Direction, JudgeRunState
-from tests.fakes.judge import FakeJudge, scoring
+from tests.fakes.judge import FakeJudge
 from tests.fakes.scorer import running_fake_scorer
 from tests.trainer.judge.conftest import MakeJudge
 from tests.trainer.judge.talk import add_answers
