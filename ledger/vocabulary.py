@@ -216,6 +216,9 @@ COMPARISON_METRIC = "comparison"
 JUDGE_SOURCE = "judge"
 """Its scores count only where nobody else judged."""
 
+SCORER_SOURCE = "scorer"
+"""The operator's own program: what it says counts as anybody's."""
+
 DEFAULT_PROJECT = "default"
 
 TICK_TASK = "slipstream.tick"

@@ -15,9 +15,9 @@ from sqlalchemy.dialects.postgresql import insert
 from ledger.direct import Question, Rows
 from ledger.errors import LedgerError
 from ledger.rewards.counting import WORDS_METRICS
-from ledger.rewards.ranges import ANYTHING, Accepted, accepted
+from ledger.rewards.ranges import ANYTHING, Accepted, Scale, accepted
 from ledger.tables import metrics, policies, projects
-from ledger.vocabulary import COMPARISON_METRIC, Combination, Direction
+from ledger.vocabulary import COMPARISON_METRIC, REWARD_METRIC, Combination, Direction
 
 LARGEST_BOUND = 1e100
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-6, 1e6
@@ -26,6 +26,10 @@ _RULES = text("""
     SELECT p.name, p.id, o.id AS policy_id, o.reward_min, o.reward_max, m.name AS metric, m.smallest, m.largest, m.weight
     FROM projects AS p LEFT JOIN policies AS o ON o.project_id = p.id LEFT JOIN metrics AS m ON m.policy_id = o.id
     WHERE p.name = ANY (CAST(:names AS text[]))
+""")
+_SCALE = text("""
+    SELECT smallest, largest, direction, weight FROM v1.metrics
+    WHERE project = :project AND policy = :policy AND metric = :metric
 """)
 _METRICS = text("SELECT * FROM v1.metrics ORDER BY project, policy, metric")
 
@@ -85,6 +89,12 @@ class Metric:
 def list_metrics(connection: Connection) -> list[dict[str, Any]]:
     """Every metric that counts, of every policy: rows of v1.metrics."""
     return [row._asdict() for row in connection.execute(_METRICS)]
+
+
+def reward_scale(connection: Connection, project: str, policy: str) -> Scale:
+    """What a program that posts `reward` to this policy has to say it in."""
+    row = connection.execute(_SCALE, {"project": project, "policy": policy, "metric": REWARD_METRIC}).one()
+    return Scale(row.smallest, row.largest, Direction(row.direction), row.weight)
 
 
 def declare_metric(connection: Connection, project: str, policy: str, metric: Metric) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ledger.errors import RewardOutOfRangeError
-from ledger.vocabulary import COMPARISON_METRIC, REWARD_METRIC
+from ledger.vocabulary import COMPARISON_METRIC, REWARD_METRIC, Direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,28 @@ class Accepted:
 
 
 ANYTHING = Accepted(None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How a policy reads the metric `reward`: its range, which end of it is good, and whether it counts at all.
+
+    Example: Scale(0.0, 10.0, Direction.LOWER, 1.0): the best is 0, the worst 10.
+    """
+
+    smallest: float
+    largest: float
+    direction: Direction = Direction.HIGHER
+    weight: float = 1.0
+
+    @property
+    def is_counted(self) -> bool:
+        return self.weight > 0
+
+    def value_of(self, goodness: float) -> float:
+        """Of 0 (the worst) to 1 (the best). Example: 0.75 on Scale(-1.0, 1.0) -> 0.5. Never outside, by rounding either."""
+        share = goodness if self.direction is Direction.HIGHER else 1.0 - goodness
+        return min(max(self.smallest + share * (self.largest - self.smallest), self.smallest), self.largest)
 
 
 def accepted(

@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
@@ -49,6 +50,13 @@ judge_runs = Table(
         comment="Votes, mean and spread (0 to 1) by trajectory id, the seed, who was unscored, who was shown as a scale.",
     ),
     Column("reason", Text, comment="Why it failed or was refused, in one sentence."),
+    Column(
+        "is_outage",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="It failed since nobody answered: no failure of the group's.",
+    ),
     Column(
         "expires_at",
         DateTime(timezone=True),

@@ -99,6 +99,7 @@ CREATE TABLE IF NOT EXISTS judge_runs (
     cost DOUBLE PRECISION, 
     scores JSONB, 
     reason TEXT, 
+    is_outage BOOLEAN DEFAULT false NOT NULL, 
     expires_at TIMESTAMP WITH TIME ZONE NOT NULL, 
     finished_at TIMESTAMP WITH TIME ZONE, 
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL, 
@@ -126,6 +127,7 @@ COMMENT ON COLUMN judge_runs.num_completion_tokens IS 'Likewise.';
 COMMENT ON COLUMN judge_runs.cost IS 'Likewise, in US dollars by LiteLLM''s price list; NULL = it knows no price.';
 COMMENT ON COLUMN judge_runs.scores IS 'Votes, mean and spread (0 to 1) by trajectory id, the seed, who was unscored, who was shown as a scale.';
 COMMENT ON COLUMN judge_runs.reason IS 'Why it failed or was refused, in one sentence.';
+COMMENT ON COLUMN judge_runs.is_outage IS 'It failed since nobody answered: no failure of the group''s.';
 COMMENT ON COLUMN judge_runs.expires_at IS 'Until when it has its group for itself: a running one that is over belongs to a dead process.';
 COMMENT ON COLUMN judge_runs.finished_at IS 'When it ended.';
 COMMENT ON COLUMN judge_runs.created_at IS 'When the row was written (UTC).';

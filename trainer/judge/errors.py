@@ -2,7 +2,7 @@
 
 JudgeError
 ├── JudgeUnusableError         nothing can be asked with these settings
-├── JudgeCallError             the judge did not answer; carries whether another attempt may help
+├── JudgeCallError             the judge did not answer; carries whose fault it is, and whether it may cost something
 ├── ScorerUnreachableError     nobody answers, or not now: bounded attempts were made
 └── ScorerAnswerError          it answered something that is no reward: not asked again
 """
@@ -20,6 +20,12 @@ class JudgeUnusableError(JudgeError):
 
 class JudgeCallError(JudgeError):
     """The judge did not answer."""
+
+    def __init__(self, message: str, *, is_outage: bool = True, is_free: bool = False) -> None:
+        """`is_outage`: any other group would have met the same. `is_free`: nobody can have been billed for it."""
+        super().__init__(message)
+        self.is_outage = is_outage
+        self.is_free = is_free
 
 
 class ScorerUnreachableError(JudgeError):

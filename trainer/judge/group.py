@@ -7,47 +7,58 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from ledger.rewards.metrics import reward_scale
+from ledger.rewards.ranges import Scale
 from ledger.rewards.reading import trajectory_rewards
 from ledger.text import from_storable
+from ledger.vocabulary import JUDGE_SOURCE
 from trainer.judge.prompt import Attempt
-from trainer.judge.transcript import read_transcripts
+from trainer.judge.transcript import IS_LEFT_OUT, read_transcripts
 
 MIN_MEMBERS = 2
-# Most open groups have one member: what has more is found in one pass, and only of that more is asked.
-_CANDIDATES = text("""
+# Most open groups have one member: what has more is found in one pass, and only of that more is asked, what is cheap first.
+# Whom a judge scored is not asked about again, though its score may not count: it was taken back, or the range was changed.
+_CANDIDATES = text(f"""
     SELECT g.id FROM (
         SELECT t.group_id AS id, count(*) AS num FROM trajectories AS t
         WHERE t.group_id IS NOT NULL
             AND (CAST(:days AS integer) IS NULL OR t.id >= v1.first_id_at(now() - make_interval(days => :days)))
-        GROUP BY t.group_id HAVING count(*) >= :min_members
+        GROUP BY t.group_id HAVING count(*) FILTER (WHERE t.erased_at IS NULL) >= :min_members
     ) AS members
     JOIN groups AS g USING (id)
     JOIN policies AS p ON p.id = g.policy_id
     JOIN projects AS owner ON owner.id = g.project_id
     CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE NOT EXISTS (
-                SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted
-            )) AS num_unscored,
-            bool_or(EXISTS (
-                SELECT FROM exchanges AS e
-                WHERE e.trajectory_id = t.id AND e.created_at > clock_timestamp() - make_interval(secs => :wait)
-            )) AS is_talking
-        FROM trajectories AS t WHERE t.group_id = g.id AND g.state = 'open'
+        SELECT bool_or(CASE
+                WHEN EXISTS (SELECT FROM reward_events AS r WHERE r.trajectory_id = t.id AND r.source = '{JUDGE_SOURCE}')
+                    THEN false
+                ELSE NOT EXISTS (SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted)
+            END) AS has_unscored,
+            count(*) AS num_readable
+        FROM trajectories AS t
+        WHERE t.group_id = g.id AND g.state = 'open' AND t.erased_at IS NULL
+            AND EXISTS (SELECT FROM exchanges AS e WHERE e.trajectory_id = t.id AND NOT ({IS_LEFT_OUT}))
     ) AS m
-    WHERE g.state = 'open' AND m.num_unscored > 0
+    WHERE g.state = 'open' AND m.has_unscored AND m.num_readable >= :min_members
+        AND NOT EXISTS (SELECT FROM metrics WHERE policy_id = p.id AND name = 'reward' AND weight = 0)
         AND (CAST(:policy AS text) IS NULL OR :policy IN (p.name, owner.name || '@' || p.name))
         AND (:wait = 0 OR (
-            g.last_member_at <= clock_timestamp() - make_interval(secs => :wait) AND NOT m.is_talking
+            g.last_member_at <= clock_timestamp() - make_interval(secs => :wait)
             AND (members.num >= coalesce(g.size, 0) OR g.last_member_at <= clock_timestamp() - INTERVAL '1 hour')
+            AND (
+                SELECT count(*) FROM trajectories AS t JOIN exchanges AS e ON e.trajectory_id = t.id
+                WHERE t.group_id = g.id AND m.has_unscored
+                    AND e.created_at > clock_timestamp() - make_interval(secs => :wait)
+            ) = 0
         ))
         AND NOT EXISTS (
             SELECT FROM judge_runs AS r
             WHERE r.group_id = g.id AND r.state = 'running' AND r.expires_at >= clock_timestamp()
         )
-        AND (SELECT count(*) FROM judge_runs AS r WHERE r.group_id = g.id AND r.state = 'failed'
+        AND (SELECT count(*) FROM judge_runs AS r WHERE r.group_id = g.id AND r.state = 'failed' AND NOT r.is_outage
             AND r.created_at > clock_timestamp() - INTERVAL '24 hours') < :max_failures
     ORDER BY EXISTS (
-            SELECT FROM judge_runs AS r WHERE r.group_id = g.id AND r.state = 'refused'
+            SELECT FROM judge_runs AS r WHERE r.group_id = g.id AND (r.state = 'refused' OR r.is_outage)
                 AND r.created_at > clock_timestamp() - INTERVAL '24 hours'
         ), g.created_at, g.id
     LIMIT :limit
@@ -85,7 +96,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class JudgedGroup:
-    """A group with what its members said, as it was at `read_at` (Postgres' clock)."""
+    """A group with what its members said, as it was at `read_at` (Postgres' clock).
+
+    A reward that somebody gave lies between reward_min and reward_max; what is posted, on `scale`.
+    """
 
     id: UUID
     state: str
@@ -95,6 +109,7 @@ class JudgedGroup:
     policy: str
     reward_min: float
     reward_max: float
+    scale: Scale
     read_at: datetime
     members: list[Member]
 
@@ -114,8 +129,8 @@ class JudgedGroup:
         ]
 
     def reward_of(self, score: float) -> float:
-        """Example: score 0.75 in the range -1 to 1 -> 0.5."""
-        return self.reward_min + score * (self.reward_max - self.reward_min)
+        """What is posted. Example: score 0.75 in the range -1 to 1 -> 0.5; in 0 to 10, lower is better -> 2.5."""
+        return self.scale.value_of(score)
 
     def _known(self, reward: float | None) -> float | None:
         if reward is None:
@@ -133,8 +148,9 @@ def find_candidates(
     min_members: int = MIN_MEMBERS,
     days: int | None = None,
 ) -> list[UUID]:
-    """Open groups with a member that nobody scored, the oldest first, those that the budget kept out last.
+    """Open groups that can be judged, with a member that nobody scored, not even a judge whose score does not count.
 
+    The oldest first; those that the budget or an outage kept out last.
     `wait_seconds` above 0: only groups that seem to be complete, and that nobody spoke in for so long. `days`: only
     groups of which so many members began since.
     """
@@ -175,4 +191,5 @@ def read_group(connection: Connection, group_id: UUID) -> JudgedGroup | None:
         for member in members
         if said.get(member.id)
     ]
-    return JudgedGroup(**row._mapping, members=found)  # noqa: SLF001 - public, despite its underscore
+    scale = reward_scale(connection, row.project, row.policy)
+    return JudgedGroup(**row._mapping, scale=scale, members=found)  # noqa: SLF001 - public, despite its underscore

@@ -20,6 +20,9 @@ _HINTS = {
     404: "there is no such model: SLIPSTREAM_JUDGE_MODEL, SLIPSTREAM_JUDGE_BASE_URL",
     429: "too many calls, or the account is empty",
 }
+_OF_THE_PROMPT = (400, 413, 422)  # another group's may be accepted
+_NOT_REFUSED = 408  # as LiteLLM says that a provider was too slow: it may have answered, and bill that
+_UNAVAILABLE = 503
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,9 @@ class JudgeModel:
             status = told["status"]
             hint = f": {_HINTS[status]}" if status in _HINTS else ""
             raise JudgeCallError(
-                f"the judge's provider answered {status or 'nothing'} ({told['error']}){hint}"
+                f"the judge's provider answered {status or 'nothing'} ({told['error']}){hint}",
+                is_outage=status not in _OF_THE_PROMPT,
+                is_free=_is_refusal(status),
             )
         return Reply(**told)
 
@@ -74,3 +79,7 @@ class JudgeModel:
             call |= {"api_base": settings.base_url, "extra_headers": {"X-Turn-Type": "side"}, "store": False}
             key = key or _KEYLESS
         return call | ({"api_key": key} if key else {})
+
+
+def _is_refusal(status: int | None) -> bool:
+    return status == _UNAVAILABLE or (status is not None and 400 <= status < 500 and status != _NOT_REFUSED)  # noqa: PLR2004 - HTTP's

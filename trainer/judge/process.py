@@ -54,7 +54,7 @@ class LitellmProcess:
     def exchanged(self, told: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The answer to one call. Raises JudgeCallError at the deadline, and JudgeUnusableError without LiteLLM."""
         if self._is_stopped:
-            raise JudgeCallError("the judge was stopped")
+            raise JudgeCallError("the judge was stopped", is_free=True)
         process = self._started()
         assert process.stdin is not None
         try:

@@ -11,15 +11,17 @@ from trainer.judge.group import find_candidates
 from trainer.judge.run import Judge, Outcome, judge_group
 from trainer.judge.settings import JudgeSettings
 
-MAX_FAILURES = 2  # in a day: then the worker leaves a group alone
+MAX_FAILURES = 2  # in a day, outages left out: then the worker leaves a group alone
 DAYS = (
     3  # older groups are left alone, too: an open group for each unscored call of a year is no place to look
 )
 
 
 def candidates_of_the_worker(engine: Engine, settings: JudgeSettings) -> list[UUID]:
-    """Groups that seem to be complete, in which nobody speaks any more."""
+    """Groups that seem to be complete, in which nobody speaks any more. None soon after the judge did not answer."""
     with engine.begin() as connection:
+        if transitions.is_resting(connection):
+            return []
         return find_candidates(
             connection,
             limit=settings.groups_per_tick,
@@ -32,12 +34,14 @@ def candidates_of_the_worker(engine: Engine, settings: JudgeSettings) -> list[UU
 def judge_round(
     engine: Engine, judge: Judge, group_ids: Iterable[UUID], should_stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Outcome]:
-    """What became of each group. After a refusal because nothing is left of the budget, the rest is not looked at."""
+    """What became of each group. Where nothing is left of the budget, or nobody answers, the rest is not looked at."""
     for group_id in group_ids:
         if should_stop():
             return
         outcome = judge_group(engine, judge, group_id)
         yield outcome
+        if outcome.is_outage:
+            return
         if outcome.state is JudgeRunState.REFUSED and is_spent(engine, judge.settings):
             return
 

@@ -45,6 +45,7 @@ class Outcome:
     run_id: UUID | None = None
     usage: Usage = field(default_factory=Usage)
     rewards: dict[UUID, float] = field(default_factory=dict)
+    is_outage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +78,17 @@ def judge_group(engine: Engine, judge: Judge, group_id: UUID) -> Outcome:
             logger.warning("judge_run_refused", group_id=str(group_id), reason=refusal)
             return Outcome(group_id, JudgeRunState.REFUSED, refusal)
         return Outcome(group_id, None, "another process judges it, or just did")
-    return _run(engine, judge, group, attempts, run_id)
+    return _run(engine, judge, group, attempts, run_id, reserved.of_one_call)
 
 
 def why_not(group: JudgedGroup, attempts: list[Attempt]) -> str | None:
     """Why a group is not judged; None = it can be."""
     if group.state != GroupState.OPEN:
         return f"it is {group.state}"
+    if not group.scale.is_counted:
+        return (
+            f"policy {group.policy} declares the metric reward with weight 0: no score of a judge would count"
+        )
     if len(attempts) < MIN_MEMBERS:
         return f"it has {len(attempts)} members that can be read: there is nothing to compare"
     if all(attempt.known is not None for attempt in attempts):
@@ -125,18 +130,25 @@ def wanted(judge: Judge, group: JudgedGroup, reserved: Usage) -> Wanted:
     )
 
 
-def _run(engine: Engine, judge: Judge, group: JudgedGroup, attempts: list[Attempt], run_id: UUID) -> Outcome:
+def _run(
+    engine: Engine, judge: Judge, group: JudgedGroup, attempts: list[Attempt], run_id: UUID, call: Usage
+) -> Outcome:
+    """`call`: what was reserved for each."""
     usage, seed = Usage(), secrets.token_hex(16)
     votes: list[Vote] = []
     try:
         for number in range(judge.settings.votes):
-            votes.append(vote(judge.model.ask, judge.prompt(attempts, f"{seed}:{number}")))
+            votes.append(vote(judge.model.ask, judge.prompt(attempts, f"{seed}:{number}"), call))
             usage += votes[-1].usage
             if problem := votes[-1].problem:
-                return _failed(engine, group, run_id, usage, problem)
-    except BaseException as error:  # Ctrl-C, too
-        reason = str(error) if isinstance(error, JudgeError) else f"it broke off ({type(error).__name__})"
-        _failed(engine, group, run_id, usage, reason)
+                return _failed(engine, group, run_id, usage, problem, is_outage=votes[-1].is_outage)
+    except JudgeError as error:
+        _failed(engine, group, run_id, usage, str(error), is_outage=True)
+        raise
+    except BaseException as error:  # Ctrl-C, too: nobody knows what this vote did cost
+        usage = sum([call] * CALLS_PER_VOTE, usage)
+        reason = f"it broke off ({type(error).__name__})"
+        _failed(engine, group, run_id, usage, reason, is_outage=not isinstance(error, Exception))
         raise
     tallies = tallied(votes)
     unscored = [member.trajectory_id for member in group.unscored]
@@ -162,6 +174,8 @@ def _finish(
                     return Outcome(group.id, None, reason, run_id, usage)
                 write_events(connection, group.project, run_id, tallies, rewards)
             break
+        except LedgerError as error:  # what the policy takes was declared anew meanwhile
+            return _failed(engine, group, run_id, usage, f"its scores were refused: {error}")
         except (
             DBAPIError,
             psycopg.Error,
@@ -195,8 +209,10 @@ def write_events(
         raise answer
 
 
-def _failed(engine: Engine, group: JudgedGroup, run_id: UUID, usage: Usage, reason: str) -> Outcome:
+def _failed(
+    engine: Engine, group: JudgedGroup, run_id: UUID, usage: Usage, reason: str, *, is_outage: bool = False
+) -> Outcome:
     with engine.begin() as connection:
-        transitions.fail(connection, run_id, usage, reason)
+        transitions.fail(connection, run_id, usage, reason, is_outage=is_outage)
     logger.warning("judge_run_failed", run_id=str(run_id), group_id=str(group.id), reason=reason)
-    return Outcome(group.id, JudgeRunState.FAILED, reason, run_id, usage)
+    return Outcome(group.id, JudgeRunState.FAILED, reason, run_id, usage, is_outage=is_outage)

@@ -1,6 +1,6 @@
 """The operator's own scorer: one POST an answer, strictly read.
 
-Invariant: what it says is a finite number of the policy's range, or it is refused; a call ends by its deadline, however
+Invariant: what it says is a finite number of the range of `reward`, or it is refused; a call ends by its deadline, however
 slowly the scorer drips; its key goes into one header and nowhere else.
 """
 
@@ -20,7 +20,6 @@ from trainer.judge.errors import ScorerAnswerError, ScorerUnreachableError
 from trainer.judge.settings import JudgeSettings
 
 OK, SERVER_ERROR = 200, 500
-SOURCE = "scorer"  # of its reward events
 _NOT_NOW = (408, 425, 429)
 _MAX_ANSWER_BYTES = 1 << 20
 _MAX_COMMENT = 4_000
@@ -47,7 +46,7 @@ def score(
 ) -> Scored:
     """What the scorer says of an answer (an assistant message) to these messages.
 
-    `smallest` and `largest`: the policy's range, outside of which a reward is refused. Raises ScorerUnreachableError
+    `smallest` and `largest`: what the policy takes as `reward` (reward_scale), outside of which it is refused. Raises ScorerUnreachableError
     after `scorer_attempts` attempts, and ScorerAnswerError at once. Blocks for at most attempts x (time-out + 5 s).
     """
     if settings.scorer_url is None:
@@ -83,7 +82,7 @@ def scored_of(data: bytes, smallest: float, largest: float) -> Scored:
         raise ScorerAnswerError('The scorer\'s "reward" is neither a number nor true or false.')
     if not _is_within(reward, smallest, largest):
         raise ScorerAnswerError(
-            f"The scorer's \"reward\" is not a number from {smallest:g} to {largest:g}, the policy's range."
+            f'The scorer\'s "reward" is not a number from {smallest:g} to {largest:g}, the range of reward.'
         )
     if comment is not None and not isinstance(comment, str):
         raise ScorerAnswerError('The scorer\'s "comment" is no text.')

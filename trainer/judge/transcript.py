@@ -10,10 +10,12 @@ from sqlalchemy import Connection, text
 from ledger.conversation import whole_messages
 from ledger.text import from_storable, from_storable_text
 
-_TURNS = text("""
+# Of an exchange: what nobody is shown.
+IS_LEFT_OUT = """turn_type = 'side' OR coalesce(untrainable_reason IN
+            ('opted_out', 'duplicate_retry', 'erased', 'failed', 'interrupted'), false)"""
+_TURNS = text(f"""
     SELECT id, trajectory_id, messages, request, response, completion_text, finish_reason, parent_exchange_id,
-        num_shared_messages, turn_type = 'side' OR coalesce(untrainable_reason IN
-            ('opted_out', 'duplicate_retry', 'erased', 'failed', 'interrupted'), false) AS is_left_out
+        num_shared_messages, {IS_LEFT_OUT} AS is_left_out
     FROM exchanges WHERE trajectory_id = ANY (CAST(:trajectory_ids AS uuid[])) ORDER BY trajectory_id, id
 """)
 

@@ -53,10 +53,20 @@ _REFUSE = text("""
     RETURNING id
 """)
 _END = text("""
-    UPDATE judge_runs SET state = :state, reason = :reason, num_calls = :num_calls,
+    UPDATE judge_runs SET state = :state, reason = :reason, is_outage = :is_outage, num_calls = :num_calls,
         num_prompt_tokens = :num_prompt_tokens, num_completion_tokens = :num_completion_tokens, cost = :cost,
         scores = CAST(:scores AS jsonb), finished_at = clock_timestamp()
     WHERE id = :id AND state = 'running'
+""")
+_IS_RESTING = text("""
+    SELECT count(*) > 0 AND max(r.finished_at)
+        + make_interval(secs => least(3600, 60 * 2 ^ least(count(*) - 1, 10))) > clock_timestamp()
+    FROM judge_runs AS r
+    WHERE r.is_outage AND r.created_at > clock_timestamp() - INTERVAL '24 hours' AND r.finished_at > coalesce((
+        SELECT max(other.finished_at) FROM judge_runs AS other
+        WHERE NOT other.is_outage AND other.state IN ('finished', 'failed')
+            AND other.created_at > clock_timestamp() - INTERVAL '24 hours'
+    ), '-infinity')
 """)
 _STATE = text("SELECT state FROM judge_runs WHERE id = :id")
 
@@ -82,6 +92,13 @@ class Usage:
             self.num_completion_tokens + other.num_completion_tokens,
             sum(costs) if costs else None,
         )
+
+    @property
+    def of_one_call(self) -> "Usage":
+        """The share of each of the calls that it is of, rounded up. Example: of 4 calls and 10 tokens -> 3 tokens."""
+        num = max(self.num_calls, 1)
+        cost = None if self.cost is None else self.cost / num
+        return Usage(1, -(-self.num_prompt_tokens // num), -(-self.num_completion_tokens // num), cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,15 +166,26 @@ def over_budget(used: Usage, reserved: Usage, budget: Budget) -> str | None:
 
 def finish(connection: Connection, run_id: UUID, usage: Usage, scores: dict[str, Any]) -> bool:
     """False if the run is not ours any more: then nothing may be written. Repeated after a lost answer: True."""
-    values = {"id": run_id, "state": JudgeRunState.FINISHED, "reason": None, "scores": json.dumps(scores)}
-    if connection.execute(_END, values | _numbers(usage)).rowcount:
+    said = {"state": JudgeRunState.FINISHED, "reason": None, "is_outage": False, "scores": json.dumps(scores)}
+    if connection.execute(_END, {"id": run_id} | said | _numbers(usage)).rowcount:
         return True
     return str(connection.scalar(_STATE, {"id": run_id})) == JudgeRunState.FINISHED
 
 
-def fail(connection: Connection, run_id: UUID, usage: Usage, reason: str) -> None:
-    values = {"id": run_id, "state": JudgeRunState.FAILED, "reason": reason[:MAX_REASON], "scores": None}
-    connection.execute(_END, values | _numbers(usage))
+def fail(connection: Connection, run_id: UUID, usage: Usage, reason: str, *, is_outage: bool = False) -> None:
+    """`is_outage`: nobody answered, which says nothing of the group."""
+    said = {
+        "state": JudgeRunState.FAILED,
+        "reason": reason[:MAX_REASON],
+        "is_outage": is_outage,
+        "scores": None,
+    }
+    connection.execute(_END, {"id": run_id} | said | _numbers(usage))
+
+
+def is_resting(connection: Connection) -> bool:
+    """Whether the judge did not answer a moment ago: a minute, and twice as long with each outage in a row, up to an hour."""
+    return bool(connection.scalar(_IS_RESTING))
 
 
 def _numbers(usage: Usage) -> dict[str, Any]:

@@ -21,32 +21,37 @@ Ask = Callable[[Sequence[dict[str, str]]], Reply]
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one vote gave each trajectory; `problem` says why it gave nothing."""
+    """What one vote gave each trajectory; `problem` says why it gave nothing, `is_outage` that nobody answered."""
 
     given: Mapping[UUID, Given]
     usage: Usage
     problem: str | None = None
+    is_outage: bool = False
 
 
-def vote(ask: Ask, prompt: Prompt) -> Vote:
-    """At most CALLS_PER_VOTE calls. A judge that did not answer is asked the same again; a bad answer is told what is wrong."""
-    usage, problem = Usage(), ""
+def vote(ask: Ask, prompt: Prompt, call: Usage) -> Vote:
+    """At most CALLS_PER_VOTE calls. A judge that did not answer is asked the same again; a bad answer is told what is wrong.
+
+    `call`: what one may use. A call without an answer counts as that: nobody knows what it did cost.
+    """
+    usage, problem, is_outage = Usage(), "", False
     messages: list[dict[str, str]] = prompt.messages
     for _ in range(CALLS_PER_VOTE):
         try:
             reply = ask(messages)
         except JudgeCallError as error:
-            usage, problem = usage + Usage(num_calls=1), str(error)
+            usage += Usage(num_calls=1) if error.is_free else call
+            problem, is_outage = str(error), error.is_outage
             continue
         usage += Usage(1, reply.num_prompt_tokens, reply.num_completion_tokens, reply.cost)
         try:
             given = read_answer(reply.text, prompt.ids)
         except AnswerRefusedError as error:
-            problem = _problem(error, reply)
+            problem, is_outage = _problem(error, reply), False
             messages = [*prompt.messages, *_correction(reply, problem, prompt)]
             continue
         return Vote({prompt.ids[id_]: one for id_, one in given.items()}, usage)
-    return Vote({}, usage, problem)
+    return Vote({}, usage, problem, is_outage)
 
 
 def _problem(error: AnswerRefusedError, reply: Reply) -> str:

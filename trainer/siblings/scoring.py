@@ -5,12 +5,15 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from ledger.errors import LedgerError
 from ledger.policies import Policy
+from ledger.rewards.metrics import reward_scale
 from ledger.rewards.reading import RewardPost, post_reward
 from ledger.siblings import runs as sibling_runs
 from ledger.siblings.originals import Original
 from ledger.siblings.runs import SiblingRun
 from ledger.text import from_storable
+from ledger.vocabulary import SCORER_SOURCE
 from trainer.judge.errors import JudgeError
 from trainer.judge.scorer import score
 from trainer.siblings.errors import SiblingError
@@ -19,7 +22,6 @@ from trainer.siblings.request import shown_messages
 if TYPE_CHECKING:
     from trainer.siblings.siblings import Siblings
 
-SOURCE = "scorer"
 _ANSWER = text("SELECT response FROM exchanges WHERE id = :id AND erased_at IS NULL")
 
 
@@ -33,6 +35,7 @@ def score_sibling(
     """Raises ScoringError, and LeaseLostError for a run that is another's by now."""
     with siblings.engine.connect() as connection:
         answer = _answer(connection, sibling_id)
+        scale = reward_scale(connection, policy.project, policy.name)
     if answer is None:  # erased meanwhile
         return
     once = siblings.judge.model_copy(update={"scorer_attempts": 1})
@@ -43,8 +46,8 @@ def score_sibling(
             answer=answer,
             trajectory_id=sibling_id,
             metadata={"is_shadow": True, "sibling_of": str(run.trajectory_id)},
-            smallest=policy.reward_min,
-            largest=policy.reward_max,
+            smallest=scale.smallest,
+            largest=scale.largest,
         )
     except JudgeError as error:
         raise ScoringError(str(error)) from error
@@ -52,12 +55,15 @@ def score_sibling(
         str(sibling_id),
         value=scored.reward,
         comment=scored.comment,
-        source=SOURCE,
+        source=SCORER_SOURCE,
         idempotency_id=f"sibling:{sibling_id}",
     )
-    with siblings.engine.begin() as connection:
-        post_reward(connection, policy.project, post)
-        sibling_runs.settle(connection, run, siblings.owner, 0)
+    try:
+        with siblings.engine.begin() as connection:
+            post_reward(connection, policy.project, post)
+            sibling_runs.settle(connection, run, siblings.owner, 0)
+    except LedgerError as error:  # what the policy takes was declared anew meanwhile
+        raise ScoringError(str(error)) from error
 
 
 def _answer(connection: Connection, sibling_id: UUID) -> dict[str, Any] | None:

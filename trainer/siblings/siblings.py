@@ -15,6 +15,7 @@ import structlog
 from sqlalchemy import Engine
 
 from ledger.policies import Policy
+from ledger.rewards.metrics import reward_scale
 from ledger.siblings import runs as sibling_runs
 from ledger.siblings.originals import (
     Original,
@@ -65,7 +66,7 @@ def make_siblings(siblings: Siblings) -> int:
     num_sampled = 0
     if not siblings.is_on:
         return num_sampled
-    policies = {policy.id: policy for policy in siblings.policies()}
+    policies = {policy.id: policy for policy in _teachable(siblings)}
     for _ in range(siblings.settings.per_pass):
         num_left = siblings.settings.per_pass - num_sampled
         run = _taken(siblings, list(policies), may_sample=num_left > 0 and _may_sample(siblings))
@@ -73,6 +74,16 @@ def make_siblings(siblings: Siblings) -> int:
             break
         num_sampled += _Worked(siblings, policies[run.policy_id], run).work(num_left)
     return num_sampled
+
+
+def _teachable(siblings: Siblings) -> list[Policy]:
+    """Those for which a score of a sibling counts."""
+    with siblings.engine.connect() as connection:
+        return [
+            policy
+            for policy in siblings.policies()
+            if reward_scale(connection, policy.project, policy.name).is_counted
+        ]
 
 
 def _may_sample(siblings: Siblings) -> bool:

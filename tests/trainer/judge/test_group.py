@@ -7,6 +7,7 @@ from sqlalchemy import Engine, text
 
 from ledger.recording import record_calls
 from ledger.records import Attribution, ChoiceRecord
+from ledger.rewards.metrics import Metric, declare_metric
 from ledger.rewards.reading import RewardPost, post_reward
 from ledger.vocabulary import IdentifiedBy
 from tests.fakes.judge import FakeJudge, scoring
@@ -219,3 +220,46 @@ def test_the_group_is_read_with_the_range_of_its_policy(engine: Engine, make_jud
         group = read_group(connection, group_id)
     assert group is not None
     assert group.reward_of(0.25) == 2.5
+
+
+def test_whom_a_judge_scored_is_not_judged_again_though_the_score_does_not_count(
+    engine: Engine, make_judge: MakeJudge
+) -> None:
+    """Taken back by somebody, or out of a range that was declared later: a person may ask for the group by its id."""
+    retracted, (first, _) = add_answers(engine, ["good", "bad"])
+    out_of_range, _ = add_answers(engine, ["good", "bad"])
+    judge = make_judge()
+    for group_id in (retracted, out_of_range):
+        judge_group(engine, judge, group_id)
+    with engine.begin() as connection:
+        post_reward(connection, "default", RewardPost(str(first), is_retraction=True, source="judge"))
+        declare_metric(connection, "default", "default", Metric("reward", 5.0, 10.0))
+    assert one(engine, "SELECT count(*) FROM v1.rewards WHERE is_counted") == 0
+    assert candidates(engine) == []
+    assert judge_group(engine, judge, retracted).rewards[first] == 10.0
+
+
+def test_groups_with_nothing_to_compare_do_not_stand_in_the_way(
+    engine: Engine, make_judge: MakeJudge
+) -> None:
+    """Both members erased, one of two erased, one of two without an answer that can be read."""
+    make_judge()
+    _, gone = add_answers(engine, ["a", "b"])
+    _, (half, _) = add_answers(engine, ["a", "b"])
+    _, (failed, _) = add_answers(engine, ["a", "b"])
+    good, _ = add_answers(engine, ["a", "b"])
+    do(engine, "UPDATE trajectories SET erased_at = now() WHERE id = ANY (:ids)", ids=[*gone, half])
+    failing = (
+        "UPDATE exchanges SET is_trainable = false, untrainable_reason = 'failed' WHERE trajectory_id = :id"
+    )
+    do(engine, failing, id=failed)
+    assert candidates(engine, limit=1) == candidates(engine) == [good]
+
+
+def test_a_member_that_cannot_be_read_does_not_have_the_others_judged_again(
+    engine: Engine, make_judge: MakeJudge
+) -> None:
+    group_id, (gone, *_) = add_answers(engine, ["gone", "a", "b"])
+    do(engine, "UPDATE trajectories SET erased_at = now() WHERE id = :id", id=gone)
+    judge_group(engine, make_judge(), group_id)
+    assert candidates(engine) == []
