@@ -1,6 +1,7 @@
 """What the next step would do, without a model: the step's own functions, in a transaction that writes nothing.
 
 Invariant: nothing in a plan changes by itself. Two plans of the same ledger are equal; the step that follows has its samples.
+It runs where torch is not installed.
 """
 
 from collections import Counter

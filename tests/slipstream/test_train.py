@@ -1,6 +1,8 @@
 """`slipstream train --dry-run`: the plan, computed without worker, broker or model."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from sqlalchemy import Engine, text
@@ -78,3 +80,13 @@ def test_where_no_worker_told_of_itself_the_settings_of_this_environment_count(
 def test_a_policy_that_nobody_trains_is_listed_as_such(run: CliRunner) -> None:
     assert "no worker was ever started" in run.invoke(app, ["train", "--dry-run"]).stdout
     assert isinstance(run.invoke(app, ["train", "--json"]).exception, UsageError)
+
+
+def test_a_plan_is_computed_where_torch_is_not_installed() -> None:
+    """As in the proxy's image, from which docs/compose.md runs commands."""
+    script = (
+        "import sys; sys.modules.update(dict.fromkeys(('torch', 'numpy', 'safetensors', 'transformers', 'peft')));"
+        "import trainer.plan, trainer.settings, slipstream.commands.train"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
