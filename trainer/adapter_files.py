@@ -25,13 +25,6 @@ CONFIG = "adapter_config.json"
 _NOT_SERVABLE = ("modules_to_save", "trainable_token_indices", "target_parameters", "use_dora", "lora_bias")
 
 
-def highest_version_on_disk(root: Path, line: str) -> int:
-    """The largest n for which NAME@n has a directory: such a number is taken, whatever Postgres says."""
-    place = root / line
-    names = (path.name for path in place.parent.glob(f"{escape(place.name)}@*"))
-    return max((int(n) for name in names if (n := name.rpartition("@")[2]).isdecimal()), default=0)
-
-
 def write_directory(final: Path, files: Mapping[str, bytes], mark: str) -> None:
     """Write files beside `final`, flush them, and rename. Raises FileExistsError if `final` is there already.
 

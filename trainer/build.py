@@ -19,7 +19,7 @@ from trainer.baselines import Seen, move_running, read_running
 from trainer.claim import Step
 from trainer.groups import claimed_groups, found_groups
 from trainer.grpo.advantages import Running, mean_of
-from trainer.grpo.packing import num_packed_tokens
+from trainer.grpo.prefixes import num_packed_tokens
 from trainer.grpo.samples import Sample, merge_turns
 from trainer.ladder import Group, Member
 from trainer.rewards import read_rules, record_rules

@@ -16,7 +16,7 @@ from ledger.identifiers import new_id
 from ledger.policies import Policy
 from ledger.rewards.late import move_late_of_steps
 from ledger.vocabulary import ACTIVE_STEP_STATES, StepState
-from trainer.adapter_files import highest_version_on_disk
+from trainer.adapter_names import highest_version_on_disk
 from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
 

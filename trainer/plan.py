@@ -1,6 +1,7 @@
 """What the next step would do, without a model: the step's own functions, in a transaction that writes nothing.
 
 Invariant: nothing in a plan changes by itself. Two plans of the same ledger are equal; the step that follows has its samples.
+It runs where torch is not installed.
 """
 
 from collections import Counter
@@ -35,32 +36,47 @@ def reading(engine: Engine) -> AbstractContextManager[Connection]:
 
 
 def read_plan(
-    connection: Connection, settings: TrainerSettings, project_id: UUID | None = None
+    connection: Connection,
+    settings: TrainerSettings,
+    project_id: UUID | None = None,
+    *,
+    is_worker: bool = True,
 ) -> dict[str, Any]:
-    """The plan of each policy of the project, or of all projects; of those of other workers, with their settings."""
+    """The plan of each policy of the project, or of all projects, with the settings of whoever trains it.
+
+    `is_worker`: the caller trains with `settings`. Any other caller's count only where no worker told of its own.
+    """
     policies = [p for p in read_policies(connection) if project_id in (None, p.project_id)]
-    return {"object": "plan", "policies": [_of_policy(connection, policy, settings) for policy in policies]}
+    plans = [
+        _of_policy(connection, policy, *_settings_for(connection, policy, settings, is_worker=is_worker))
+        for policy in policies
+    ]
+    return {"object": "plan", "policies": plans}
 
 
-def _of_policy(connection: Connection, policy: Policy, settings: TrainerSettings) -> dict[str, Any]:
-    known = _settings_for(connection, policy, settings)
+def _of_policy(
+    connection: Connection, policy: Policy, known: TrainerSettings | None, settings_of: str | None
+) -> dict[str, Any]:
     head = {
         "project": policy.project,
         "policy": policy.name,
         "live_version": policy.live_version,
         "worker": None if known is None else known.planning(),
+        "settings_of": settings_of,
     }
     return head | (_nobodys() if known is None else _plan(connection, policy, known))
 
 
 def _settings_for(
-    connection: Connection, policy: Policy, settings: TrainerSettings
-) -> TrainerSettings | None:
-    """What the worker of this policy runs with; None where no worker was ever started for it."""
-    if (policy.name, policy.base_model) == (settings.policy, settings.base_model):
-        return settings
-    worker = worker_of(connection, policy.id)
-    return None if worker is None else settings.as_planned_by(worker.settings)
+    connection: Connection, policy: Policy, settings: TrainerSettings, *, is_worker: bool
+) -> tuple[TrainerSettings | None, str | None]:
+    """What the worker of this policy runs with, and who says so; None where nobody knows."""
+    is_own = (policy.name, policy.base_model) == (settings.policy, settings.base_model)
+    if is_own and is_worker:
+        return settings, "worker"
+    if (worker := worker_of(connection, policy.id)) is not None:
+        return settings.as_planned_by(worker.settings), "worker"
+    return (settings, "environment") if is_own else (None, None)
 
 
 def _nobodys() -> dict[str, Any]:

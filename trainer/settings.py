@@ -1,8 +1,10 @@
 """Settings of the worker and of beat: built once at the entry point and passed down.
 
-`learning()` is the part that decides what a step does to the weights: it is stored with every step.
+Invariant: each says of what part it is, so none is forgotten in `learning()`, which is stored with every step (I9).
 """
 
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -41,66 +43,81 @@ Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
-def _env(name: str, default: Any = ...) -> Any:
-    return Field(default, validation_alias=name)
+class Part(StrEnum):
+    """What a setting decides. Example: max_staleness is LEARNING, since a step that goes on must leave out the same samples."""
+
+    PLACE = "place"  # where things are
+    TIMING = "timing"  # when a step starts, and with which groups
+    LEARNING = "learning"  # what a step does to the weights: stored with it
+    RUNNING = "running"  # how it runs: a step may end with others than it began with
+
+
+def _env(part: Part, name: str, default: Any = ...) -> Any:
+    return Field(default, validation_alias=name, json_schema_extra={"part": part})
+
+
+_place = partial(_env, Part.PLACE)
+_timing = partial(_env, Part.TIMING)
+_learning = partial(_env, Part.LEARNING)
+_running = partial(_env, Part.RUNNING)
 
 
 class TrainerSettings(EnvironmentSettings):
     # where things are
-    database_url: str = _env("DATABASE_URL")
-    redis_url: str = _env("REDIS_URL")
-    upstream_urls: Urls = _env("SLIPSTREAM_UPSTREAM_URLS")
-    base_model: str = _env("SLIPSTREAM_BASE_MODEL")
-    policy: str = _env("SLIPSTREAM_POLICY", "default")
-    adapters: Path = _env("SLIPSTREAM_ADAPTERS", Path(".slipstream/adapters"))
-    checkpoints: Path | None = _env("SLIPSTREAM_CHECKPOINTS", None)
+    database_url: str = _place("DATABASE_URL")
+    redis_url: str = _place("REDIS_URL")
+    upstream_urls: Urls = _place("SLIPSTREAM_UPSTREAM_URLS")
+    base_model: str = _place("SLIPSTREAM_BASE_MODEL")
+    policy: str = _place("SLIPSTREAM_POLICY", "default")
+    adapters: Path = _place("SLIPSTREAM_ADAPTERS", Path(".slipstream/adapters"))
+    checkpoints: Path | None = _place("SLIPSTREAM_CHECKPOINTS", None)
     # when a step starts, and with what
-    step_groups: Count = _env("SLIPSTREAM_STEP_GROUPS", 8)
-    step_max_groups: Count = _env("SLIPSTREAM_STEP_MAX_GROUPS", 32)
-    step_max_wait_seconds: Seconds = _env("SLIPSTREAM_STEP_MAX_WAIT_SECONDS", 900.0)
-    step_max_tokens: Count = _env("SLIPSTREAM_STEP_MAX_TOKENS", 65_536)
-    sample_max_tokens: Count = _env("SLIPSTREAM_SAMPLE_MAX_TOKENS", 8_192)
-    row_tokens: Count = _env("SLIPSTREAM_ROW_TOKENS", 1_024)
-    group_grace_seconds: float = _env("SLIPSTREAM_GROUP_GRACE_SECONDS", 30.0)
-    group_deadline_seconds: float = _env("SLIPSTREAM_GROUP_DEADLINE_SECONDS", 3_600.0)
-    max_staleness: Annotated[int, Field(ge=0)] = _env("SLIPSTREAM_MAX_STALENESS", 4)
+    step_groups: Count = _timing("SLIPSTREAM_STEP_GROUPS", 8)
+    step_max_groups: Count = _timing("SLIPSTREAM_STEP_MAX_GROUPS", 32)
+    step_max_wait_seconds: Seconds = _timing("SLIPSTREAM_STEP_MAX_WAIT_SECONDS", 900.0)
+    step_max_tokens: Count = _learning("SLIPSTREAM_STEP_MAX_TOKENS", 65_536)
+    sample_max_tokens: Count = _learning("SLIPSTREAM_SAMPLE_MAX_TOKENS", 8_192)
+    row_tokens: Count = _learning("SLIPSTREAM_ROW_TOKENS", 1_024)
+    group_grace_seconds: float = _timing("SLIPSTREAM_GROUP_GRACE_SECONDS", 30.0)
+    group_deadline_seconds: float = _timing("SLIPSTREAM_GROUP_DEADLINE_SECONDS", 3_600.0)
+    max_staleness: Annotated[int, Field(ge=0)] = _learning("SLIPSTREAM_MAX_STALENESS", 4)
     # what a step does to the weights
-    learning_rate: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_LEARNING_RATE", 1e-3)
-    warmup_steps: Annotated[int, Field(ge=0)] = _env("SLIPSTREAM_WARMUP_STEPS", 0)
-    adam_beta1: Fraction = _env("SLIPSTREAM_ADAM_BETA1", 0.9)
-    adam_beta2: Fraction = _env("SLIPSTREAM_ADAM_BETA2", 0.999)
-    weight_decay: Annotated[float, Field(ge=0)] = _env("SLIPSTREAM_WEIGHT_DECAY", 0.0)
-    grad_clip: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_GRAD_CLIP", 1.0)
-    baseline: Baseline = _env("SLIPSTREAM_BASELINE", Baseline.BY_KIND)
-    running_baseline: bool = _env("SLIPSTREAM_RUNNING_BASELINE", True)
-    baseline_min_samples: Count = _env("SLIPSTREAM_BASELINE_MIN_SAMPLES", 4)
-    baseline_window: Count = _env("SLIPSTREAM_BASELINE_WINDOW", 256)
-    scale_by_std: bool = _env("SLIPSTREAM_SCALE_BY_STD", False)
-    train_truncated: bool = _env("SLIPSTREAM_TRAIN_TRUNCATED", True)
-    loss: LossKind = _env("SLIPSTREAM_LOSS", LossKind.CISPO)
-    cispo_cap: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_CISPO_CAP", 3.0)
-    clip_low: Annotated[float, Field(gt=0, lt=1)] = _env("SLIPSTREAM_CLIP_LOW", 0.2)
-    clip_high: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_CLIP_HIGH", 0.28)
-    trust_log_ratio: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_TRUST_LOG_RATIO", 3.0)
-    kl: Annotated[float, Field(ge=0)] = _env("SLIPSTREAM_KL", 0.0)
-    lora_rank: Annotated[int, AfterValidator(_known_rank)] = _env("SLIPSTREAM_LORA_RANK", 8)
-    lora_alpha: Annotated[float, Field(gt=0)] = _env("SLIPSTREAM_LORA_ALPHA", 16.0)
-    seed: int = _env("SLIPSTREAM_SEED", 0)
+    learning_rate: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_LEARNING_RATE", 1e-3)
+    warmup_steps: Annotated[int, Field(ge=0)] = _learning("SLIPSTREAM_WARMUP_STEPS", 0)
+    adam_beta1: Fraction = _learning("SLIPSTREAM_ADAM_BETA1", 0.9)
+    adam_beta2: Fraction = _learning("SLIPSTREAM_ADAM_BETA2", 0.999)
+    weight_decay: Annotated[float, Field(ge=0)] = _learning("SLIPSTREAM_WEIGHT_DECAY", 0.0)
+    grad_clip: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_GRAD_CLIP", 1.0)
+    baseline: Baseline = _learning("SLIPSTREAM_BASELINE", Baseline.BY_KIND)
+    running_baseline: bool = _learning("SLIPSTREAM_RUNNING_BASELINE", True)
+    baseline_min_samples: Count = _learning("SLIPSTREAM_BASELINE_MIN_SAMPLES", 4)
+    baseline_window: Count = _learning("SLIPSTREAM_BASELINE_WINDOW", 256)
+    scale_by_std: bool = _learning("SLIPSTREAM_SCALE_BY_STD", False)
+    train_truncated: bool = _learning("SLIPSTREAM_TRAIN_TRUNCATED", True)
+    loss: LossKind = _learning("SLIPSTREAM_LOSS", LossKind.CISPO)
+    cispo_cap: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_CISPO_CAP", 3.0)
+    clip_low: Annotated[float, Field(gt=0, lt=1)] = _learning("SLIPSTREAM_CLIP_LOW", 0.2)
+    clip_high: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_CLIP_HIGH", 0.28)
+    trust_log_ratio: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_TRUST_LOG_RATIO", 3.0)
+    kl: Annotated[float, Field(ge=0)] = _learning("SLIPSTREAM_KL", 0.0)
+    lora_rank: Annotated[int, AfterValidator(_known_rank)] = _learning("SLIPSTREAM_LORA_RANK", 8)
+    lora_alpha: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_LORA_ALPHA", 16.0)
+    seed: int = _learning("SLIPSTREAM_SEED", 0)
     # how it runs
-    device: Literal["auto", "cpu", "cuda"] = _env("SLIPSTREAM_TRAINER_DEVICE", "auto")
-    threads: Annotated[int, Field(ge=0)] = _env("SLIPSTREAM_TRAINER_THREADS", 0)  # 0 = as torch chooses
-    niceness: Annotated[int, Field(ge=0, le=19)] = _env("SLIPSTREAM_TRAINER_NICE", 10)
-    lease_seconds: Seconds = _env("SLIPSTREAM_LEASE_SECONDS", 60.0)
-    tick_seconds: Seconds = _env("SLIPSTREAM_TICK_SECONDS", 5.0)
-    silence_seconds: Seconds = _env("SLIPSTREAM_SILENCE_SECONDS", 60.0)
-    step_attempts: Count = _env("SLIPSTREAM_STEP_ATTEMPTS", 2)
-    publish_attempts: Count = _env("SLIPSTREAM_PUBLISH_ATTEMPTS", 5)
-    retry_seconds: Seconds = _env("SLIPSTREAM_RETRY_SECONDS", 5.0)
-    replica_timeout_seconds: Seconds = _env("SLIPSTREAM_REPLICA_TIMEOUT_SECONDS", 60.0)
-    probe_tolerance: Annotated[float, Field(gt=0)] | None = _env("SLIPSTREAM_PROBE_TOLERANCE", None)
-    keep_versions: Count = _env("SLIPSTREAM_KEEP_VERSIONS", 4)
-    health_file: Path | None = _env("SLIPSTREAM_WORKER_HEALTH_FILE", None)
-    log_level: str = _env("SLIPSTREAM_LOG_LEVEL", "INFO")
+    device: Literal["auto", "cpu", "cuda"] = _running("SLIPSTREAM_TRAINER_DEVICE", "auto")
+    threads: Annotated[int, Field(ge=0)] = _running("SLIPSTREAM_TRAINER_THREADS", 0)  # 0 = as torch chooses
+    niceness: Annotated[int, Field(ge=0, le=19)] = _running("SLIPSTREAM_TRAINER_NICE", 10)
+    lease_seconds: Seconds = _running("SLIPSTREAM_LEASE_SECONDS", 60.0)
+    tick_seconds: Seconds = _timing("SLIPSTREAM_TICK_SECONDS", 5.0)
+    silence_seconds: Seconds = _timing("SLIPSTREAM_SILENCE_SECONDS", 60.0)
+    step_attempts: Count = _running("SLIPSTREAM_STEP_ATTEMPTS", 2)
+    publish_attempts: Count = _running("SLIPSTREAM_PUBLISH_ATTEMPTS", 5)
+    retry_seconds: Seconds = _running("SLIPSTREAM_RETRY_SECONDS", 5.0)
+    replica_timeout_seconds: Seconds = _running("SLIPSTREAM_REPLICA_TIMEOUT_SECONDS", 60.0)
+    probe_tolerance: Annotated[float, Field(gt=0)] | None = _running("SLIPSTREAM_PROBE_TOLERANCE", None)
+    keep_versions: Count = _running("SLIPSTREAM_KEEP_VERSIONS", 4)
+    health_file: Path | None = _running("SLIPSTREAM_WORKER_HEALTH_FILE", None)
+    log_level: str = _running("SLIPSTREAM_LOG_LEVEL", "INFO")
 
     @field_validator("step_max_groups")
     @classmethod
@@ -150,13 +167,10 @@ class TrainerSettings(EnvironmentSettings):
         return self.model_dump(mode="json", include=LEARNING_FIELDS | TIMING_FIELDS)
 
 
-LEARNING_FIELDS = {
-    "learning_rate", "warmup_steps", "adam_beta1", "adam_beta2", "weight_decay", "grad_clip", "baseline",
-    "scale_by_std", "loss", "cispo_cap", "clip_low", "clip_high", "trust_log_ratio", "kl", "lora_rank",
-    "running_baseline", "baseline_min_samples", "baseline_window", "train_truncated", "lora_alpha", "seed", "max_staleness", "sample_max_tokens", "row_tokens", "step_max_tokens",
-}  # fmt: skip
+def _fields(part: Part) -> frozenset[str]:
+    fields = TrainerSettings.model_fields.items()
+    return frozenset(name for name, field in fields if field.json_schema_extra == {"part": part})
 
-TIMING_FIELDS = {
-    "step_groups", "step_max_groups", "step_max_wait_seconds", "group_grace_seconds", "group_deadline_seconds",
-    "tick_seconds", "silence_seconds",
-}  # fmt: skip
+
+LEARNING_FIELDS = _fields(Part.LEARNING)
+TIMING_FIELDS = _fields(Part.TIMING)

@@ -10,11 +10,15 @@ from slipstream.commands.look import JsonOption, ledger_engine, show_table
 from slipstream.errors import NotRunningError, UsageError
 from slipstream.running import adopt, find_running
 
-# A plan asks neither; and without a base model of its own, this process plans with what each worker told of itself.
+# A plan asks neither. Without a base model of its own, this process plans nothing that no worker told of.
 _NOT_ASKED = {
     "REDIS_URL": "redis://nobody.invalid",
     "SLIPSTREAM_UPSTREAM_URLS": "http://nobody.invalid",
     "SLIPSTREAM_BASE_MODEL": "(none)",
+}
+_SETTINGS_OF = {
+    "worker": "that its newest worker was started with.",
+    "environment": "of this environment: no worker was ever started for it.",
 }
 _GROUP_COLUMNS = [
     "group",
@@ -45,7 +49,7 @@ def train(
 
 
 def plan() -> dict[str, Any]:
-    """Of all policies of all projects, with the running stack's settings."""
+    """Of all policies of all projects, with what each worker told of its settings; ours where none ever did."""
     import os
 
     running = find_running()
@@ -57,7 +61,7 @@ def plan() -> dict[str, Any]:
 
     settings = TrainerSettings.from_environment()
     with ledger_engine() as engine, reading(engine) as connection:
-        return read_plan(connection, settings)
+        return read_plan(connection, settings, is_worker=False)
 
 
 def show_plan(found: dict[str, Any], as_json: bool) -> None:
@@ -66,6 +70,8 @@ def show_plan(found: dict[str, Any], as_json: bool) -> None:
         return
     for policy in found["policies"]:
         typer.echo(f"policy {policy['project']}/{policy['policy']}: {_when(policy)}")
+        if policy["settings_of"]:
+            typer.echo(f"planned with the settings {_SETTINGS_OF[policy['settings_of']]}")
         if policy["groups"]:
             show_table(_GROUP_COLUMNS, [_group(group) for group in policy["groups"]])
         totals = policy["totals"]

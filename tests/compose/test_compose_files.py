@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from proxy.settings import ProxySettings
+from trainer.judge.settings import JudgeSettings
+from trainer.settings import LEARNING_FIELDS, TIMING_FIELDS, TrainerSettings
+from trainer.siblings.settings import SiblingSettings
+
 ROOT = Path(__file__).parents[2]
 ONE_SHOTS = {"credentials", "model", "migrate"}
 OURS = {"credentials", "model", "migrate", "vllm", "proxy", "worker", "beat"}
@@ -92,6 +97,42 @@ def test_the_first_key_is_made_by_migrate_from_a_file_since_the_proxy_starts_wit
     assert holders.keys() == {"migrate"}
     assert holders["migrate"]["SLIPSTREAM_BOOTSTRAP_KEY_FILE"] == key_file
     assert SERVICES["proxy"]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
+
+
+def passed_on(service: str) -> dict[str, str]:
+    """The service's variables that `.env` decides and that are empty where it says nothing."""
+    given = SERVICES[service]["environment"]
+    return {name: "" for name, value in given.items() if value == f"${{{name}:-}}"}
+
+
+def test_what_a_step_does_who_judges_and_siblings_reach_the_worker_from_the_env_file() -> None:
+    told = {
+        name: f for name, f in TrainerSettings.model_fields.items() if name in LEARNING_FIELDS | TIMING_FIELDS
+    }
+    fields = [*told.values(), *JudgeSettings.model_fields.values(), *SiblingSettings.model_fields.values()]
+    names = {str(field.validation_alias) for field in fields} - {"DATABASE_URL", "SLIPSTREAM_LORA_RANK"}
+    files = {"SLIPSTREAM_JUDGE_API_KEY_FILE", "SLIPSTREAM_SCORER_KEY_FILE"}
+    assert passed_on("worker").keys() == names | files
+    assert {"SLIPSTREAM_EXPLORE_SHARE", "SLIPSTREAM_EXPLORE_TEMPERATURE"} <= passed_on("proxy").keys()
+
+
+def test_a_key_of_the_judge_or_the_scorer_reaches_the_worker_alone() -> None:
+    for key in ("SLIPSTREAM_JUDGE_API_KEY", "SLIPSTREAM_SCORER_KEY"):
+        assert [n for n, s in SERVICES.items() if key in s.get("environment", {})] == ["worker"]
+
+
+def test_beat_and_worker_are_told_the_same_of_steps() -> None:
+    assert SERVICES["beat"]["environment"].items() <= SERVICES["worker"]["environment"].items()
+
+
+def test_where_the_env_file_says_nothing_the_defaults_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {"database_url": "x", "redis_url": "x", "upstream_urls": "http://x", "base_model": "x"}
+    before = [
+        settings(**places) for settings in (TrainerSettings, JudgeSettings, SiblingSettings, ProxySettings)
+    ]
+    for name, value in (passed_on("worker") | passed_on("proxy")).items():
+        monkeypatch.setenv(name, value)
+    assert [type(settings)(**places) for settings in before] == before
 
 
 def test_vllm_on_a_cpu_loads_our_plugin_by_the_name_it_is_registered_under() -> None:

@@ -1,6 +1,8 @@
 """`slipstream train --dry-run`: the plan, computed without worker, broker or model."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from sqlalchemy import Engine, text
@@ -50,16 +52,41 @@ def test_a_plan_is_readable(run: CliRunner, engine: Engine) -> None:
     assert "baseline" in shown
 
 
-def test_the_settings_of_this_environment_come_before_what_a_worker_told(
+def test_what_the_worker_told_comes_before_the_settings_of_this_environment(
     run: CliRunner, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell_of_a_worker(engine)
+    """As in a container that names the base model, but not what only the worker is given."""
+    tell_of_a_worker(engine, step_groups=5, baseline_min_samples=7)
     monkeypatch.setenv("SLIPSTREAM_BASE_MODEL", "base")
     monkeypatch.setenv("SLIPSTREAM_STEP_GROUPS", "3")
     [plan] = json.loads(run.invoke(app, ["train", "--dry-run", "--json"]).stdout)["policies"]
-    assert plan["worker"]["step_groups"] == 3
+    assert (plan["settings_of"], plan["worker"]["step_groups"], plan["num_groups_needed"]) == ("worker", 5, 4)
+    assert plan["worker"]["baseline_min_samples"] == 7
+    assert (
+        "settings that its newest worker was started with" in run.invoke(app, ["train", "--dry-run"]).stdout
+    )
+
+
+def test_where_no_worker_told_of_itself_the_settings_of_this_environment_count(
+    run: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLIPSTREAM_BASE_MODEL", "base")
+    monkeypatch.setenv("SLIPSTREAM_STEP_GROUPS", "3")
+    [plan] = json.loads(run.invoke(app, ["train", "--dry-run", "--json"]).stdout)["policies"]
+    assert (plan["settings_of"], plan["worker"]["step_groups"]) == ("environment", 3)
+    assert "settings of this environment: no worker" in run.invoke(app, ["train", "--dry-run"]).stdout
 
 
 def test_a_policy_that_nobody_trains_is_listed_as_such(run: CliRunner) -> None:
     assert "no worker was ever started" in run.invoke(app, ["train", "--dry-run"]).stdout
     assert isinstance(run.invoke(app, ["train", "--json"]).exception, UsageError)
+
+
+def test_a_plan_is_computed_where_torch_is_not_installed() -> None:
+    """As in the proxy's image, from which docs/compose.md runs commands."""
+    script = (
+        "import sys; sys.modules.update(dict.fromkeys(('torch', 'numpy', 'safetensors', 'transformers', 'peft')));"
+        "import trainer.plan, trainer.settings, slipstream.commands.train"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

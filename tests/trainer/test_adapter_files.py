@@ -8,7 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from trainer.adapter_files import CONFIG, WEIGHTS, check_adapter, highest_version_on_disk, write_directory
+from trainer.adapter_files import CONFIG, WEIGHTS, check_adapter, write_directory
+from trainer.adapter_names import highest_version_on_disk
 from trainer.checkpoint import adapter_files
 from trainer.errors import AdapterRefusedError
 from trainer.policy_model import lora_config

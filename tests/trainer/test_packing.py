@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer.tiny import random_samples, turn
-from trainer.grpo.packing import num_packed_tokens, pack
+from trainer.grpo.packing import pack
+from trainer.grpo.prefixes import num_packed_tokens
 from trainer.grpo.samples import merge_turns
 
 

@@ -12,6 +12,7 @@ from uuid import UUID
 import torch
 from torch import Tensor
 
+from trainer.grpo.prefixes import order_of, shared_prefix
 from trainer.grpo.samples import Sample
 
 
@@ -45,7 +46,7 @@ def pack(samples: Sequence[Sample], row_tokens: int) -> list[PackedRow]:
     """Rows of at most `row_tokens` tokens; only a single sample that is longer gets a longer row of its own."""
     rows: list[list[Sample]] = []
     length, before = 0, tuple[int, ...]()
-    for sample in sorted(samples, key=_order):
+    for sample in sorted(samples, key=order_of):
         new = len(sample.token_ids) - shared_prefix(before, sample.token_ids)
         if not rows or length + new > row_tokens:
             rows.append([])
@@ -53,27 +54,6 @@ def pack(samples: Sequence[Sample], row_tokens: int) -> list[PackedRow]:
         rows[-1].append(sample)
         length, before = length + new, sample.token_ids
     return [_packed(row) for row in rows]
-
-
-def num_packed_tokens(samples: Sequence[Sample]) -> int:
-    """Tokens that have to be computed for these samples: nodes of their prefix tree."""
-    total, before = 0, tuple[int, ...]()
-    for sample in sorted(samples, key=_order):
-        total += len(sample.token_ids) - shared_prefix(before, sample.token_ids)
-        before = sample.token_ids
-    return total
-
-
-def shared_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    """Length of the longest common prefix."""
-    for index, (a, b) in enumerate(zip(left, right, strict=False)):
-        if a != b:
-            return index
-    return min(len(left), len(right))
-
-
-def _order(sample: Sample) -> tuple[tuple[int, ...], UUID]:
-    return sample.token_ids, sample.spans[0].exchange_id
 
 
 @dataclass(slots=True)
