@@ -6,10 +6,11 @@ from typing import Any
 from ledger.rewards.comparisons import Comparison
 from ledger.rewards.counting import WORDS_METRICS
 from ledger.rewards.reading import RewardPost
-from ledger.vocabulary import COMMENT_METRIC, COMPARISON_METRIC, REWARD_METRIC
+from ledger.vocabulary import COMMENT_METRIC, COMPARISON_METRIC, DEMONSTRATION_METRIC, REWARD_METRIC
 from proxy.errors import InvalidRequestError, UnprocessableError
 from proxy.management.reward_fields import (
     MAX_TEXT,
+    check_names,
     choice_of,
     comment_of,
     demonstration_of,
@@ -23,6 +24,12 @@ from proxy.management.reward_fields import (
 )
 
 MAX_REWARDS = 500
+_FIELDS = (
+    "reward", "metric", "comment", "content", "source", "choice", "scope", "final", "id", "observed_at",
+)  # fmt: skip
+_RETRACTION_FIELDS = ("metric", "source", "choice", "scope", "comment")
+_COMPARISON_FIELDS = ("preferred", "other", "source", "comment", "id", "observed_at", "scope")
+_SIDE_FIELDS = ("target", "choice")
 _MAX_ID = 240  # each half has the comparison's, and says which it is
 
 
@@ -31,6 +38,7 @@ def parse_reward(target: str, raw: bytes) -> RewardPost:
     body = json_of(raw)
     if not isinstance(body, dict):
         raise InvalidRequestError('The body must be a JSON object such as {"reward": 0.7}.')
+    check_names(body, _FIELDS)
     return _post(target, body)
 
 
@@ -57,6 +65,7 @@ def parse_retraction(target: str, query: Mapping[str, str], raw: bytes) -> Rewar
             'The body, if there is one, must be a JSON object such as {"metric": "reward"}.'
         )
     body = {**query, **body}
+    check_names(body, _RETRACTION_FIELDS)
     if isinstance(choice := body.get("choice"), str) and choice.isdecimal():
         body["choice"] = int(choice)
     return RewardPost(
@@ -77,6 +86,7 @@ def parse_comparison(raw: bytes) -> Comparison:
         raise InvalidRequestError(
             'The body must be a JSON object such as {"preferred": "run-7", "other": "run-8"}.'
         )
+    check_names(body, _COMPARISON_FIELDS)
     return Comparison(_side(body, "preferred"), _side(body, "other"))
 
 
@@ -90,6 +100,7 @@ def _side(body: dict[str, Any], name: str) -> RewardPost:
             "`choice`.",
             param=name,
         )
+    check_names(side, _SIDE_FIELDS, f"of '{name}'")
     return RewardPost(
         target=printable(name, side["target"]),
         choice=choice_of(side),
@@ -110,6 +121,7 @@ def _item(item: Any) -> RewardPost | UnprocessableError:
             param="target",
         )
     try:
+        check_names(item, ("target", *_FIELDS))
         return _post(text_of(item, "target"), item, of_target="target")
     except UnprocessableError as error:
         return error
@@ -120,6 +132,10 @@ def _post(target: str, body: dict[str, Any], of_target: str = "id") -> RewardPos
     if metric == COMPARISON_METRIC:
         raise UnprocessableError(
             "A comparison has two sides: send it to POST /v1/comparisons.", param="metric"
+        )
+    if metric != DEMONSTRATION_METRIC and body.get("content") is not None:
+        raise UnprocessableError(
+            "'content' goes with metric demonstration; a remark is a 'comment'.", param="content"
         )
     has_words = metric in WORDS_METRICS
     return RewardPost(
