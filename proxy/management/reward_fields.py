@@ -2,7 +2,9 @@
 
 import json
 import math
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Any
 
 from ledger.identifiers import MAX_CHOICES
@@ -18,6 +20,19 @@ def json_of(raw: bytes) -> Any:
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise InvalidRequestError(f"The body is not JSON: {error}.") from error
+
+
+def check_names(given: Iterable[str], known: Collection[str], inside: str = "") -> None:
+    """What is not read would be lost in silence: a metric that is misspelt would judge another one."""
+    for name in given:
+        if name in known:
+            continue
+        nearest = get_close_matches(name, known, n=1)
+        hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
+        raise UnprocessableError(
+            f"'{name[:_MAX_NAME]}' is no field {inside or 'here'}: {hint} {', '.join(known)}.",
+            param=name[:_MAX_NAME],
+        )
 
 
 def number_of(body: dict[str, Any], name: str) -> float:

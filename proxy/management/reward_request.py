@@ -7,10 +7,11 @@ from ledger.identifiers import MAX_CHOICES
 from ledger.rewards.comparisons import Comparison
 from ledger.rewards.counting import WORDS_METRICS
 from ledger.rewards.reading import RewardPost
-from ledger.vocabulary import COMMENT_METRIC, COMPARISON_METRIC, REWARD_METRIC
+from ledger.vocabulary import COMMENT_METRIC, COMPARISON_METRIC, DEMONSTRATION_METRIC, REWARD_METRIC
 from proxy.errors import InvalidRequestError, UnprocessableError
 from proxy.management.reward_fields import (
     MAX_TEXT,
+    check_names,
     choice_of,
     comment_of,
     demonstration_of,
@@ -24,6 +25,12 @@ from proxy.management.reward_fields import (
 )
 
 MAX_REWARDS = 500
+_FIELDS = (
+    "reward", "metric", "comment", "content", "source", "choice", "scope", "final", "id", "observed_at",
+)  # fmt: skip
+_RETRACTION_FIELDS = ("metric", "source", "choice", "scope", "comment")
+_COMPARISON_FIELDS = ("preferred", "other", "source", "comment", "id", "observed_at", "scope")
+_SIDE_FIELDS = ("target", "choice")
 _MAX_ID = 240  # each half has the comparison's, and says which it is
 
 
@@ -32,6 +39,7 @@ def parse_reward(target: str, raw: bytes) -> RewardPost:
     body = json_of(raw)
     if not isinstance(body, dict):
         raise InvalidRequestError('The body must be a JSON object such as {"reward": 0.7}.')
+    check_names(body, _FIELDS)
     return _post(target, body)
 
 
@@ -58,6 +66,7 @@ def parse_retraction(target: str, query: Mapping[str, str], raw: bytes) -> Rewar
             'The body, if there is one, must be a JSON object such as {"metric": "reward"}.'
         )
     body = {**query, **body}
+    check_names(body, _RETRACTION_FIELDS)
     if isinstance(choice := body.get("choice"), str) and _is_choice(choice):
         body["choice"] = int(choice)
     metric = printable("metric", text_of(body, "metric", default=REWARD_METRIC))
@@ -88,6 +97,7 @@ def parse_comparison(raw: bytes) -> Comparison:
         raise InvalidRequestError(
             'The body must be a JSON object such as {"preferred": "run-7", "other": "run-8"}.'
         )
+    check_names(body, _COMPARISON_FIELDS)
     return Comparison(_side(body, "preferred"), _side(body, "other"))
 
 
@@ -101,6 +111,7 @@ def _side(body: dict[str, Any], name: str) -> RewardPost:
             "`choice`.",
             param=name,
         )
+    check_names(side, _SIDE_FIELDS, f"of '{name}'")
     return RewardPost(
         target=printable(name, side["target"]),
         choice=choice_of(side),
@@ -121,6 +132,7 @@ def _item(item: Any) -> RewardPost | UnprocessableError:
             param="target",
         )
     try:
+        check_names(item, ("target", *_FIELDS))
         return _post(text_of(item, "target"), item, of_target="target")
     except UnprocessableError as error:
         return error
@@ -131,6 +143,10 @@ def _post(target: str, body: dict[str, Any], of_target: str = "id") -> RewardPos
     if metric == COMPARISON_METRIC:
         raise UnprocessableError(
             "A comparison has two sides: send it to POST /v1/comparisons.", param="metric"
+        )
+    if metric != DEMONSTRATION_METRIC and body.get("content") is not None:
+        raise UnprocessableError(
+            "'content' goes with metric demonstration; a remark is a 'comment'.", param="content"
         )
     has_words = metric in WORDS_METRICS
     return RewardPost(

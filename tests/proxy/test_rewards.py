@@ -76,6 +76,9 @@ def test_a_reward_on_several_choices_says_which(proxy: RunningProxy) -> None:
         (b'{"reward": 1, "source": "a\\u0000"}', 422, "source"),
         (b'{"reward": 1, "observed_at": "yesterday"}', 422, "observed_at"),
         (b'{"metric": "comment"}', 422, "comment"),
+        (b'{"reward": 1, "coment": "why"}', 422, "coment"),
+        (b'{"reward": 1, "target": "another"}', 422, "target"),
+        (b'{"reward": 1, "content": "right"}', 422, "content"),
         (b"[0.5]", 400, None),
         (b"{", 400, None),
         (b"[" * 100_000, 400, None),
@@ -215,3 +218,20 @@ def test_an_item_without_a_target_is_told_that_it_is_missing(proxy: RunningProxy
     [item] = proxy.client.post("/v1/rewards", json=[{"reward": 1}]).json()["data"]
     assert (item["status"], item["error"]["param"]) == (422, "target")
     assert item["error"]["message"].startswith("'target' is missing: send a trajectory id")
+
+
+def test_a_field_that_is_not_read_is_refused_with_the_nearest_one_that_is(shared_proxy: RunningProxy) -> None:
+    """What was lost in silence: a remark, or whose judgement is taken back."""
+    answer = post(shared_proxy, "misspelt", reward=1, coment="why").json()
+    assert "did you mean 'comment'?" in answer["error"]["message"]
+    wrong = shared_proxy.client.delete("/v1/trajectories/misspelt/reward?sourc=l1")
+    assert (wrong.status_code, wrong.json()["error"]["param"]) == (422, "sourc")
+    assert "did you mean 'source'?" in wrong.json()["error"]["message"]
+    items = [{"target": "misspelt", "reward": 1, "metrik": "stars"}, {"target": "spelt", "reward": 1}]
+    listed = shared_proxy.client.post("/v1/rewards", json=items).json()["data"]
+    assert [listed[0]["error"]["param"], listed[1]["status"]] == ["metrik", "early"]
+    sides = {"preferred": "misspelt", "other": {"target": "spelt", "chioce": 1}}
+    for body, param in (({**sides, "sorce": "l1"}, "sorce"), (sides, "chioce")):
+        compared = shared_proxy.client.post("/v1/comparisons", json=body)
+        assert (compared.status_code, compared.json()["error"]["param"]) == (422, param)
+    assert not shared_proxy.rows("SELECT 1 FROM reward_events WHERE target = 'misspelt'")
