@@ -160,11 +160,11 @@ class TrainerSettings(EnvironmentSettings):
 
     def learning(self) -> dict[str, Any]:
         """What a step records of its settings."""
-        return self.model_dump(mode="json", include=LEARNING_FIELDS)
+        return self.model_dump(mode="json", include=set(LEARNING_FIELDS))
 
     def planning(self) -> dict[str, Any]:
         """What decides when a step begins and what it trains: what the worker tells others of its settings."""
-        return self.model_dump(mode="json", include=LEARNING_FIELDS | TIMING_FIELDS)
+        return self.model_dump(mode="json", include={*LEARNING_FIELDS, *TIMING_FIELDS})
 
 
 def _fields(part: Part) -> frozenset[str]:
