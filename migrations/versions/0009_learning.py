@@ -11,6 +11,8 @@ from pathlib import Path
 from alembic import op
 from sqlalchemy import text
 
+from ledger.errors import LedgerError
+
 revision = "0009"
 down_revision = "0008"
 branch_labels = None
@@ -30,6 +32,14 @@ _NEW_COLUMNS = {
     "reward_events": ("is_final", "is_whole", "comparison_id"),
     "step_samples": ("trajectory_reward", "reward_event_ids", "num_baseline_samples"),
     "policies": ("combination",),
+}
+# What the older schema would take for something else: a sibling for a user's answer, a judgement for none, or for another.
+_NEW_MEANINGS = {
+    "shadow siblings": "SELECT EXISTS (SELECT FROM trajectories WHERE is_shadow)",
+    "comparisons": "SELECT EXISTS (SELECT FROM reward_events WHERE comparison_id IS NOT NULL)",
+    "partial judgements, or of the whole by a reply's id": "SELECT EXISTS (SELECT FROM reward_events WHERE NOT is_final OR is_whole)",
+    "declared metrics": "SELECT EXISTS (SELECT FROM metrics)",
+    "policies that do not combine judgements by their mean": "SELECT EXISTS (SELECT FROM policies WHERE combination <> 'mean')",
 }
 _CHECK = text("""
     SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = CAST(:table AS regclass) AND conname = :name
@@ -51,7 +61,13 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Refused where a row says one of the new words: the older schema has none for it."""
+    """Refused where a row says one of the new words, or means what the older schema cannot say.
+
+    Routes, running baselines and runs of judge and siblings go. Existing rows are checked while nobody writes.
+    """
+    for name, question in _NEW_MEANINGS.items():
+        if op.get_bind().scalar(text(question)):
+            raise LedgerError(f"the schema before 0009 has no place for what is recorded: {name}")
     for (table, column), words in _NEW_WORDS.items():
         name = f"ck_{table}_{column}_known"
         older = str(op.get_bind().scalar(_CHECK, {"table": table, "name": name}))

@@ -66,6 +66,37 @@ def test_nothing_destroys_rows(filled: Engine, database_url: str) -> None:
     assert everything(filled) == before
 
 
+NEW_MEANINGS = {
+    "shadow siblings": ("UPDATE trajectories SET is_shadow = {}", "true", "false"),
+    "comparisons": ("UPDATE reward_events SET comparison_id = {}", "id", "NULL"),
+    "partial judgements": ("UPDATE reward_events SET is_final = {}", "false", "true"),
+    "of the whole": ("UPDATE reward_events SET is_whole = {}", "true", "false"),
+    "declared metrics": (
+        "{}",
+        "INSERT INTO metrics SELECT id, 'stars', 1, 5 FROM policies",
+        "DELETE FROM metrics",
+    ),
+    "combine": ("UPDATE policies SET combination = {}", "'min'", "'mean'"),
+}
+
+
+def test_what_an_older_schema_would_take_for_something_else_closes_the_way_down(
+    filled: Engine, database_url: str
+) -> None:
+    """A sibling would be a user's answer, a declared metric's events would count no more."""
+    migrate(database_url, "0009")
+    for name, (statement, done, undone) in NEW_MEANINGS.items():
+        for value in (done, undone):
+            with filled.begin() as connection:
+                connection.execute(text(statement.format(value)))
+            if value == done:
+                before = everything(filled)
+                with pytest.raises(LedgerError, match=name):
+                    migrate(database_url, "0008")
+                assert everything(filled) == before
+    migrate(database_url, "0008")
+
+
 A_ROW = text("""
     INSERT INTO trajectories (id, project_id, policy_id, identified_by) SELECT :id, project_id, id, 'new' FROM policies LIMIT 1
 """)
