@@ -58,7 +58,7 @@ class OpenGroup:
 
 
 def readiness_of(worker: Worker) -> Readiness:
-    """By the settings that the worker told of; an older worker did not know each of them."""
+    """By the settings that the worker told of: grace and deadline always; an older worker did not know the baselines."""
     told = {name: worker.settings[field] for name, field in _TOLD.items() if field in worker.settings}
     return Readiness(**told)
 

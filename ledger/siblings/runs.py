@@ -29,9 +29,9 @@ _TAKE = text(f"""
         ORDER BY next_at LIMIT 1
     ) RETURNING {_COLUMNS}
 """)  # noqa: S608 - a constant
-# Aggregates of one row: an EXISTS would become a join with the rewards of all trajectories.
 # Of the newest rewards, so that a look costs the same whatever the traffic; their versions are the likeliest to be served.
 _NEWEST_REWARDS = 1000
+# Aggregates of one row: an EXISTS would become a join with the rewards of all trajectories.
 _LONE = text(f"""
     WITH rewarded AS MATERIALIZED (
         SELECT id, trajectory_id FROM reward_events
