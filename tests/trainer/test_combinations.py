@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import Engine
 
 from ledger.identifiers import choice_id
-from ledger.records import Attribution, CallRecord
 from ledger.recording import record_calls
+from ledger.records import Attribution, CallRecord
 from ledger.rewards.metrics import set_combination
 from ledger.rewards.reading import RewardPost, post_reward
 from ledger.vocabulary import Combination, IdentifiedBy, StepState
