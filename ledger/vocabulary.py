@@ -123,6 +123,7 @@ class SiblingReason(StrEnum):
 
     PROMPT_MISMATCH = "prompt_mismatch"  # the same messages make another prompt now
     GROUP_CLOSED = "group_closed"
+    TOO_OLD = "too_old"  # it waited too long for an idle server
     ERASED = "erased"
     UNTRAINABLE = "untrainable"  # what was sampled could teach nothing
     SAMPLING_FAILED = "sampling_failed"

@@ -33,6 +33,11 @@ _STATE = text("""
     LEFT JOIN trajectories AS original ON original.id = :trajectory_id
     WHERE sibling.id = :sibling_id
 """)
+_IS_WANTED = text("""
+    SELECT t.erased_at IS NOT NULL AS is_erased, g.id IS NOT NULL AS is_member
+    FROM trajectories AS t LEFT JOIN groups AS g ON g.id = t.group_id AND g.id = :group_id AND g.state = 'open'
+    WHERE t.id = :trajectory_id
+""")
 _SAME_ROUTE = text("""
     UPDATE trajectories AS sibling SET route = original.route FROM trajectories AS original
     WHERE sibling.id = :sibling_id AND original.id = :trajectory_id AND sibling.route IS DISTINCT FROM original.route
@@ -93,6 +98,16 @@ def read_original(connection: Connection, run: SiblingRun) -> Original:
     found["messages"], found["request"] = from_storable(row.messages), from_storable(row.request) or {}
     found["end_user"] = row.end_user and from_storable_text(row.end_user)
     return Original(**found)
+
+
+def check_wanted(connection: Connection, run: SiblingRun) -> None:
+    """Before anything is spent. Raises UnwantedError where a sibling would be of no use by now."""
+    given = {"trajectory_id": run.trajectory_id, "group_id": run.group_id}
+    state = connection.execute(_IS_WANTED, given).one_or_none()
+    if state is None or state.is_erased:
+        raise UnwantedError(SiblingReason.ERASED)
+    if not state.is_member:
+        raise UnwantedError(SiblingReason.GROUP_CLOSED)
 
 
 def record_sibling(connection: Connection, run: SiblingRun, policy: Policy, call: CallRecord) -> None:

@@ -51,6 +51,18 @@ _LONE = text(f"""
         AND NOT EXISTS (SELECT FROM sibling_runs AS run WHERE run.trajectory_id = t.id)
     ORDER BY rewarded.id DESC LIMIT 1
 """)  # noqa: S608 - a constant
+# What is recorded already is scored; with nothing of it there is nothing to do.
+_GIVE_UP = text("""
+    UPDATE sibling_runs AS run SET num_attempts = 0, next_at = now(),
+        state = CASE WHEN found.is_any THEN 'scoring' ELSE 'dropped' END,
+        reason = CASE WHEN found.is_any THEN NULL ELSE 'too_old' END,
+        finished_at = CASE WHEN found.is_any THEN NULL ELSE now() END
+    FROM (
+        SELECT old.id, EXISTS (SELECT FROM trajectories AS t WHERE t.id = ANY (old.sibling_ids)) AS is_any
+        FROM sibling_runs AS old
+        WHERE old.finished_at IS NULL AND old.state = 'sampling' AND old.created_at < now() - make_interval(secs => :age)
+    ) AS found WHERE run.id = found.id
+""")
 _BEGIN = text(f"""
     INSERT INTO sibling_runs (id, project_id, policy_id, trajectory_id, exchange_id, group_id, sibling_ids, state,
         lease_owner, lease_expires_at)
@@ -74,9 +86,12 @@ _END = text(f"""
     UPDATE sibling_runs SET lease_owner = NULL, lease_expires_at = NULL, state = :state, reason = :reason,
         finished_at = now() {_IS_OURS}
 """)  # noqa: S608 - a constant
+# A run that goes on after midnight counts on both days: rather too much. It begins at most its age before what it spends.
 _SPENT = text("""
     SELECT coalesce(sum(num_tokens), 0) FROM sibling_runs
-    WHERE created_at >= date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'
+    CROSS JOIN (SELECT date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' AS midnight) AS today
+    WHERE created_at >= midnight - make_interval(secs => :age) - INTERVAL '1 day'
+        AND (finished_at IS NULL OR finished_at >= midnight)
 """)
 _RECORDED = text("SELECT id FROM trajectories WHERE id = ANY (CAST(:ids AS uuid[]))")
 _UNSCORED = text("""
@@ -117,11 +132,12 @@ def take_run(
 ) -> SiblingRun | None:
     """One that was begun and is due, else a new one for the newest lone trajectory (where `sampling` is among the states).
 
-    None if there is nothing to do, or another worker holds one.
+    None if there is nothing to do, or another worker holds one. What waited for longer than `age_seconds` is given up.
     """
     connection.execute(_ALONE)
     if connection.scalar(_IS_HELD):
         return None
+    connection.execute(_GIVE_UP, {"age": age_seconds})
     given = {"policy_ids": list(policy_ids), "owner": owner, "seconds": lease_seconds}
     found = connection.execute(_TAKE, {**given, "states": list(states)}).one_or_none()
     if found is None and SiblingRunState.SAMPLING in states:
@@ -170,9 +186,9 @@ def end_run(connection: Connection, run: SiblingRun, owner: str, reason: Sibling
     _write(connection, _END, run, owner, {"state": state, "reason": reason})
 
 
-def tokens_of_today(connection: Connection) -> int:
-    """Of the runs that began since midnight (UTC)."""
-    return int(connection.scalar(_SPENT) or 0)
+def tokens_of_today(connection: Connection, age_seconds: float) -> int:
+    """Of the runs that something was done for since midnight (UTC). `age_seconds`: how long a run may wait."""
+    return int(connection.scalar(_SPENT, {"age": age_seconds}) or 0)
 
 
 def recorded_siblings(connection: Connection, run: SiblingRun) -> set[UUID]:

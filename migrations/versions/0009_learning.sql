@@ -170,7 +170,7 @@ CREATE TABLE IF NOT EXISTS sibling_runs (
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL, 
     CONSTRAINT pk_sibling_runs PRIMARY KEY (id), 
     CONSTRAINT ck_sibling_runs_state_known CHECK (state IN ('sampling', 'scoring', 'finished', 'dropped')), 
-    CONSTRAINT ck_sibling_runs_reason_known CHECK (reason IN ('prompt_mismatch', 'group_closed', 'erased', 'untrainable', 'sampling_failed', 'scorer_failed')), 
+    CONSTRAINT ck_sibling_runs_reason_known CHECK (reason IN ('prompt_mismatch', 'group_closed', 'too_old', 'erased', 'untrainable', 'sampling_failed', 'scorer_failed')), 
     CONSTRAINT ck_sibling_runs_dropped_has_reason CHECK ((state = 'dropped') = (reason IS NOT NULL)), 
     CONSTRAINT fk_sibling_runs_project_id_projects FOREIGN KEY(project_id) REFERENCES projects (id), 
     CONSTRAINT fk_sibling_runs_policy_id_policies FOREIGN KEY(policy_id) REFERENCES policies (id)

@@ -1,5 +1,6 @@
 """A sibling's score: the operator's scorer is asked, and what it says becomes one reward event, however often."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -27,6 +28,11 @@ _ANSWER = text("SELECT response FROM exchanges WHERE id = :id AND erased_at IS N
 
 class ScoringError(SiblingError):
     """The scorer did not answer as it should."""
+
+
+def counting_policies(connection: Connection, policies: Sequence[Policy]) -> list[Policy]:
+    """Those for which a score of a sibling counts."""
+    return [one for one in policies if reward_scale(connection, one.project, one.name).is_counted]
 
 
 def score_sibling(

@@ -5,22 +5,25 @@ Each arrow ends in a transaction that only the lease's holder can commit (docs/d
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import structlog
 from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
 
 from ledger.policies import Policy
-from ledger.rewards.metrics import reward_scale
 from ledger.siblings import runs as sibling_runs
 from ledger.siblings.originals import (
     Original,
     Sampled,
     UnwantedError,
+    check_wanted,
     read_original,
     record_sibling,
     sibling_call,
@@ -31,8 +34,8 @@ from trainer.judge.settings import JudgeSettings, JudgeWhen
 from trainer.siblings.errors import BusyError, SamplingError
 from trainer.siblings.reply import choice_of
 from trainer.siblings.request import body_of, most_tokens, request_of
-from trainer.siblings.scoring import ScoringError, score_sibling
-from trainer.siblings.servers import Place, Servers
+from trainer.siblings.scoring import ScoringError, counting_policies, score_sibling
+from trainer.siblings.servers import Servers
 from trainer.siblings.settings import SiblingSettings
 
 logger = structlog.get_logger()
@@ -66,7 +69,8 @@ def make_siblings(siblings: Siblings) -> int:
     num_sampled = 0
     if not siblings.is_on:
         return num_sampled
-    policies = {policy.id: policy for policy in _teachable(siblings)}
+    with siblings.engine.connect() as connection:
+        policies = {policy.id: policy for policy in counting_policies(connection, siblings.policies())}
     for _ in range(siblings.settings.per_pass):
         num_left = siblings.settings.per_pass - num_sampled
         run = _taken(siblings, list(policies), may_sample=num_left > 0 and _may_sample(siblings))
@@ -76,23 +80,14 @@ def make_siblings(siblings: Siblings) -> int:
     return num_sampled
 
 
-def _teachable(siblings: Siblings) -> list[Policy]:
-    """Those for which a score of a sibling counts."""
-    with siblings.engine.connect() as connection:
-        return [
-            policy
-            for policy in siblings.policies()
-            if reward_scale(connection, policy.project, policy.name).is_counted
-        ]
-
-
 def _may_sample(siblings: Siblings) -> bool:
     """Looked at before a run is taken, so that a busy time writes nothing."""
     if siblings.is_training():
         return False
     with siblings.engine.connect() as connection:
-        if sibling_runs.tokens_of_today(connection) >= siblings.settings.tokens_per_day:
-            return False
+        spent = sibling_runs.tokens_of_today(connection, siblings.settings.age_seconds)
+    if spent >= siblings.settings.tokens_per_day:
+        return False
     return asyncio.run(_is_any_idle(siblings))
 
 
@@ -144,6 +139,11 @@ class _Worked:
             self._failed(SiblingReason.SAMPLING_FAILED, str(error))
         except ScoringError as error:
             self._failed(SiblingReason.SCORER_FAILED, str(error))
+        except LeaseLostError:
+            raise
+        except Exception as error:
+            self._broke_off(error)
+            raise
 
     def _advance(self, num_left: int) -> None:
         with self._siblings.engine.connect() as connection:
@@ -174,7 +174,9 @@ class _Worked:
         request = request_of(original, self._settings.max_tokens)
         most = len(original.prompt_ids) + most_tokens(original, self._settings.max_tokens)
         with self._siblings.engine.begin() as connection:
-            if sibling_runs.tokens_of_today(connection) + most > self._settings.tokens_per_day:
+            check_wanted(connection, self._run)
+            spent = sibling_runs.tokens_of_today(connection, self._settings.age_seconds)
+            if spent + most > self._settings.tokens_per_day:
                 raise BusyError
         sampled = asyncio.run(self._sampled(original, request, sibling_id, most))
         if list(sampled.prompt_ids) != list(original.prompt_ids):
@@ -197,7 +199,9 @@ class _Worked:
             started_at, began = datetime.now(UTC), perf_counter()
             body = body_of(original, request, place.model)
             reply = await servers.ask(place, original.endpoint, body, sibling_id.hex)
-        return _sampled_of(original, place, reply, started_at, perf_counter() - began)
+        answered_model, prompt_ids, choice = choice_of(original.endpoint, reply)
+        seconds = perf_counter() - began
+        return Sampled(place.version, place.model, answered_model, prompt_ids, choice, started_at, seconds)
 
     def _score(self, original: Original) -> None:
         with self._siblings.engine.connect() as connection:
@@ -223,6 +227,13 @@ class _Worked:
             pause = self._settings.retry_seconds * 2 ** (num_attempts - 1)
             self._put_off(num_attempts, min(pause, _LONGEST_PAUSE_SECONDS))
 
+    def _broke_off(self, error: Exception) -> None:
+        """It must not hold up the others until its lease is over. Its words may be a user's."""
+        is_scoring = self._run.state is SiblingRunState.SCORING
+        reason = SiblingReason.SCORER_FAILED if is_scoring else SiblingReason.SAMPLING_FAILED
+        with suppress(DBAPIError, psycopg.Error, LeaseLostError):  # Postgres is away
+            self._failed(reason, type(error).__name__)
+
     def _put_off(self, num_attempts: int, seconds: float) -> None:
         with self._siblings.engine.begin() as connection:
             sibling_runs.put_off(
@@ -238,10 +249,3 @@ class _Worked:
         with self._siblings.engine.begin() as connection:
             sibling_runs.end_run(connection, self._run, self._siblings.owner, reason)
         logger.info("sibling_run_ended", run_id=str(self._run.id), reason=reason)
-
-
-def _sampled_of(
-    original: Original, place: Place, reply: Any, started_at: datetime, total_seconds: float
-) -> Sampled:
-    answered_model, prompt_ids, choice = choice_of(original.endpoint, reply)
-    return Sampled(place.version, place.model, answered_model, prompt_ids, choice, started_at, total_seconds)
