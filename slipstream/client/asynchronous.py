@@ -1,7 +1,7 @@
 """The client for asyncio: as Client, method by method."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from slipstream.client import judgement
 from slipstream.client.address import Address
 from slipstream.client.answer import result_of, results_of
-from slipstream.client.background import Counts
+from slipstream.client.background import Counts, patience_with
 from slipstream.client.judgement import Judgement
-from slipstream.client.patience import Patience
 from slipstream.client.request import Request, batches, list_of, tried
-from slipstream.client.result import Result, failed_by, told
+from slipstream.client.result import Result, failed_by, logger, told
 from slipstream.client.synchronous import Client
 from slipstream.client.transport import AsyncTransport
 
@@ -23,8 +22,18 @@ if TYPE_CHECKING:
     from slipstream.client.trajectory import Trajectory, TrajectoryOptions
 
 
+_NO_THREADS = (
+    "A client with an http_client of its own sends nothing from a thread, which would take another way: use `async with`, "
+    "await client.reward(…), or give it a thread_http_client, too."
+)
+
+
 class AsyncClient:
-    """As Client, awaited. With `background=True` nothing waits but flush() and close()."""
+    """As Client, awaited. With `background=True` nothing waits but flush() and close().
+
+    What is sent from a thread (the background; a trajectory's reward outside `async with`) goes by `thread_http_client`.
+    With an `http_client` alone there is no such way: then a background is none, and posts are awaited.
+    """
 
     def __init__(
         self,
@@ -32,20 +41,25 @@ class AsyncClient:
         api_key: str | None = None,
         *,
         timeout: float = 5.0,
-        max_retries: int = 2,
+        max_retries: int | None = None,
         raises: bool = False,
         background: bool = False,
         max_queued: int = 10_000,
         flush_seconds: float = 5.0,
         http_client: "httpx2.AsyncClient | None" = None,
+        thread_http_client: "httpx2.Client | None" = None,
     ) -> None:
         self.address = Address.of(base_url, api_key)
-        self._transport = AsyncTransport(self.address, timeout, Patience(max_retries), http_client)
-        self._is_background, self._raises = background, raises
-        # Of trajectories and of the background, which send from threads.
+        patience = patience_with(max_retries, is_background=False)
+        self._transport = AsyncTransport(self.address, timeout, patience, http_client)
+        has_threads = http_client is None or thread_http_client is not None
+        self._is_background, self._raises = background and has_threads, raises
+        if background and not has_threads:
+            logger.warning("background_is_off %s", _NO_THREADS)
         self._blocking = Client(
             self.address.url, self.address.key, timeout=timeout, max_retries=max_retries, raises=raises,
-            background=background, max_queued=max_queued, flush_seconds=flush_seconds,
+            background=self._is_background, max_queued=max_queued, flush_seconds=flush_seconds,
+            http_client=thread_http_client, refusal=None if has_threads else _NO_THREADS,
         )  # fmt: skip
         self._blocking.address = self.address
 
@@ -80,7 +94,10 @@ class AsyncClient:
         id: str | None = None,
         **options: "Unpack[TrajectoryOptions]",
     ) -> "Trajectory":
-        return self._blocking.trajectory(id, **options)
+        """Its rewards are awaited where an `async with` block ends. After the block, await reward() of this client."""
+        from slipstream.client.trajectory import Trajectory
+
+        return Trajectory(self._blocking, id, send=self.send, **options)
 
     def raising(self) -> Self:
         twin = copy(self)
@@ -91,6 +108,12 @@ class AsyncClient:
     @property
     def counts(self) -> Counts:
         return self._blocking.counts
+
+    async def send(self, requests: Sequence[Request], *, raises: bool | None = None) -> list[Result]:
+        """As Client.send."""
+        results = await self._sent(requests, waits=False)
+        told(results, raises=self._raises if raises is None else raises)
+        return results
 
     async def flush(self, seconds: float | None = None) -> bool:
         return await asyncio.to_thread(self._blocking.flush, seconds)
@@ -115,14 +138,14 @@ class AsyncClient:
         told(done, raises=self._raises)
         return done
 
-    async def _sent(self, requests: list[Request], *, waits: bool) -> list[Result]:
+    async def _sent(self, requests: Sequence[Request], *, waits: bool) -> list[Result]:
         if self._is_background and not waits:
             return self._blocking.send(requests, raises=False)  # into the queue
         if len(requests) == 1:
             return await self._sent_batch(requests)
         return [result for batch in batches(requests) for result in await self._sent_batch(batch)]
 
-    async def _sent_batch(self, batch: list[Request]) -> list[Result]:
+    async def _sent_batch(self, batch: Sequence[Request]) -> list[Result]:
         try:
             if len(batch) == 1:
                 return [result_of(batch[0], await self._transport.send(batch[0]))]

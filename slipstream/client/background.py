@@ -20,6 +20,12 @@ from slipstream.client.transport import Transport
 PATIENCE = Patience(num_retries=20, max_wait_seconds=30)  # some eight minutes: a proxy that is being replaced
 
 
+def patience_with(max_retries: int | None, *, is_background: bool) -> Patience:
+    """The usual one, of somebody who waits or of the thread; with so many retries, where the caller says how many."""
+    usual = PATIENCE if is_background else Patience()
+    return usual if max_retries is None else replace(usual, num_retries=max_retries)
+
+
 @dataclass(frozen=True)
 class Counts:
     """Of judgements put into the queue: each is waiting, or one of the others."""

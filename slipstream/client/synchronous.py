@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from slipstream.client import judgement
 from slipstream.client.address import Address
 from slipstream.client.answer import result_of, results_of
-from slipstream.client.background import PATIENCE, Background, Counts
+from slipstream.client.background import Background, Counts, patience_with
 from slipstream.client.judgement import Judgement
-from slipstream.client.patience import Patience
 from slipstream.client.request import Request, batches, list_of, tried
 from slipstream.client.result import Result, failed_by, told
 from slipstream.client.transport import Transport
@@ -25,7 +24,8 @@ class Client:
     """Judges what was answered. Every method returns a Result; none raises, unless the client is a raising one.
 
     A target is a trajectory's id, a reply or its id, or your own trajectory id. `background=True` sends from a thread:
-    methods return `queued` at once, and flush() or the program's end waits up to `flush_seconds`.
+    methods return `queued` at once, and flush() or the program's end waits up to `flush_seconds`. `max_retries` is 2, and 20
+    in the background, unless you say otherwise.
     """
 
     def __init__(
@@ -34,16 +34,17 @@ class Client:
         api_key: str | None = None,
         *,
         timeout: float = 5.0,
-        max_retries: int = 2,
+        max_retries: int | None = None,
         raises: bool = False,
         background: bool = False,
         max_queued: int = 10_000,
         flush_seconds: float = 5.0,
         http_client: "httpx2.Client | None" = None,
+        refusal: str | None = None,
     ) -> None:
         self.address = Address.of(base_url, api_key)
-        patience = PATIENCE if background else Patience(max_retries)
-        self._transport = Transport(self.address, timeout, patience, http_client)
+        patience = patience_with(max_retries, is_background=background)
+        self._transport = Transport(self.address, timeout, patience, http_client, refusal)
         self._background = Background(self._transport, max_queued, flush_seconds) if background else None
         self._raises = raises
 

@@ -4,7 +4,7 @@ The reward that was set is posted when the block ends, however it ends; an excep
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
@@ -47,9 +47,12 @@ class Trajectory:
         self,
         client: Client,
         id: str | None = None,
+        *,
+        send: Callable[..., Awaitable[list[Result]]] | None = None,
         **options: Unpack[TrajectoryOptions],
     ) -> None:
-        self.client = client
+        """`send` is an AsyncClient's, by which the rewards go where an `async with` block ends."""
+        self.client, self._send = client, send
         self._given_id, self._options = id, options
         self.id = header_text(id) if id else uuid4().hex
         self.results: list[Result] = []  # of what was posted when blocks ended
@@ -108,7 +111,7 @@ class Trajectory:
 
     def again(self) -> "Trajectory":
         """Another one with the same options, and a new id unless one was given."""
-        return Trajectory(self.client, self._given_id, **self._options)
+        return Trajectory(self.client, self._given_id, send=self._send, **self._options)
 
     def rewarded_by(self, returned: Any) -> None:
         """Sets what `reward_of` makes of a decorated function's result. What it raises is logged."""
@@ -144,8 +147,10 @@ class Trajectory:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         requests = self._left(error)
-        if requests:
-            await asyncio.to_thread(self._post, requests, is_raising=self.client.is_raising and error is None)
+        if requests:  # what cancels the task meanwhile does not stop the post
+            await asyncio.shield(
+                self._post_awaited(requests, is_raising=self.client.is_raising and error is None)
+            )
 
     def _left(self, error: BaseException | None) -> list[Request]:
         """What is to be posted now that a block has ended."""
@@ -170,6 +175,12 @@ class Trajectory:
     def _post(self, requests: list[Request], *, is_raising: bool) -> None:
         if requests:
             self.results += self.client.send(requests, raises=is_raising)
+
+    async def _post_awaited(self, requests: list[Request], *, is_raising: bool) -> None:
+        if self._send is None:
+            await asyncio.to_thread(self._post, requests, is_raising=is_raising)
+        else:
+            self.results += await self._send(requests, raises=is_raising)
 
     def _arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return openai_clients.arguments_for(self, given)

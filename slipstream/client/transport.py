@@ -29,10 +29,11 @@ class Transport:
         timeout_seconds: float,
         patience: Patience,
         http_client: "httpx2.Client | None" = None,
+        refusal: str | None = None,
     ) -> None:
-        self.address = address
+        self.address, self.refusal = address, refusal
         self._timeout_seconds, self._patience, self._given = timeout_seconds, patience, http_client
-        self._pool: tuple[int, httpx2.Client] | None = None
+        self._pools: dict[int, httpx2.Client] = {}  # by process
 
     def send(self, request: Request, sleep: Callable[[float], object] = time.sleep) -> Seen:
         """What came of the last attempt. Raises what no repetition can mend: an address that is none."""
@@ -46,9 +47,8 @@ class Transport:
             sleep(wait_seconds)
 
     def close(self) -> None:
-        if self._pool is not None and self._pool[0] == os.getpid():
-            self._pool[1].close()
-        self._pool = None
+        if pool := self._pools.pop(os.getpid(), None):
+            pool.close()
 
     def _attempt(self, request: Request) -> Seen:
         httpx2 = library()
@@ -65,11 +65,17 @@ class Transport:
         return answer_of(answer)
 
     def _client(self) -> "httpx2.Client":
+        if self.refusal is not None:
+            raise InvalidArgumentError(self.refusal)
         if self._given is not None:
             return self._given
-        if self._pool is None or self._pool[0] != os.getpid():
-            self._pool = os.getpid(), library().Client()
-        return self._pool[1]
+        if pool := self._pools.get(os.getpid()):
+            return pool
+        made = library().Client()
+        pool = self._pools.setdefault(os.getpid(), made)  # atomic, and no lock that a fork could copy locked
+        if pool is not made:  # another thread was first
+            made.close()
+        return pool
 
 
 class AsyncTransport:

@@ -12,7 +12,6 @@ import pytest
 
 from slipstream import AsyncClient, Client
 from slipstream.client import background
-from slipstream.client.patience import Patience
 from tests.client.conftest import NOWHERE, Events
 from tests.fakes.middleman import Middleman, OwnAnswer
 from tests.proxy.running import RunningProxy, eventually
@@ -127,15 +126,23 @@ def test_what_is_refused_is_said_in_the_log_and_counted(
     ]
 
 
-def test_what_patience_cannot_mend_is_given_up(
-    client_of: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("slipstream.client.synchronous.PATIENCE", Patience(1, 0.01))
-    client = client_of(NOWHERE, background=True, flush_seconds=40)
+def test_what_patience_cannot_mend_is_given_up(client_of: Make, caplog: pytest.LogCaptureFixture) -> None:
+    client = client_of(NOWHERE, background=True, max_retries=1, flush_seconds=40)
     client.reward("x", 1)
     assert client.flush()
     assert client.counts.num_failed == 1
     assert "unreachable" in caplog.text
+
+
+@pytest.mark.parametrize(("max_retries", "num_asked"), [(0, 1), (2, 3)])
+def test_the_background_tries_as_often_as_its_caller_says(
+    client_of: Make, middleman: Middleman, max_retries: int, num_asked: int
+) -> None:
+    middleman.own_answers = [OwnAnswer(503)] * 9
+    client = client_of(background=True, max_retries=max_retries, flush_seconds=40)
+    client.reward("x", 1)
+    assert client.flush()
+    assert (len(middleman.seen), client.counts.num_failed) == (num_asked, 1)
 
 
 def test_the_order_of_judgements_is_kept(
