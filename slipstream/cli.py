@@ -42,7 +42,7 @@ app.command()(audit)
 app.add_typer(keys, name="keys")
 app.add_typer(metrics, name="metrics")
 app.add_typer(retention, name="retention")
-app.command()(act.reward)
+app.command(context_settings={"ignore_unknown_options": True})(act.reward)  # -0.5 is a value
 app.command()(train)
 app.command()(judge)
 app.command()(erase)

@@ -32,11 +32,13 @@ _OF_USER = text(f"""
         UNION ALL SELECT id FROM trajectories WHERE project_id = :project_id AND {_named("end_user")}
     ) AS found LIMIT :limit
 """)  # noqa: S608 - constants
+# A trajectory with siblings may have become part of another: its exchange went along, its run did not.
 _OF_TRAJECTORY = text("""
     SELECT id FROM trajectories WHERE id = :id AND erased_at IS NULL
     UNION SELECT trajectory_id FROM exchanges WHERE trajectory_id = :id AND erased_at IS NULL
     UNION SELECT sibling.id FROM sibling_runs AS run JOIN trajectories AS sibling ON sibling.id = ANY (run.sibling_ids)
-        WHERE run.trajectory_id = :id AND sibling.erased_at IS NULL
+        WHERE (run.trajectory_id = :id OR run.exchange_id = ANY (ARRAY(SELECT id FROM exchanges WHERE trajectory_id = :id)))
+            AND sibling.erased_at IS NULL
 """)
 
 

@@ -12,11 +12,11 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from ledger.explanation.story import story_of
-from ledger.explanation.words import REMEDY
+from ledger.explanation.words import REMEDY, WAITING_REMEDY
 from ledger.groups.waiting import open_group, readiness_of
 from ledger.reading import find_trajectory, plain
 from ledger.rewards.reading import ExchangeReward, exchange_rewards
-from ledger.vocabulary import GroupState, StepState, Verdict
+from ledger.vocabulary import GroupState, StepState, Verdict, WaitsFor
 from ledger.workers import Worker, worker_of
 
 MAX_MEMBERS = 100
@@ -35,7 +35,16 @@ _EXCHANGES = text("""
         v.is_trainable, v.untrainable_reason, v.verdict, v.verdict_reason, v.is_explored, v.is_shadow
     FROM v1.exchanges AS v WHERE v.trajectory_id = :id ORDER BY v.id
 """)
-_EVENTS = text("SELECT * FROM v1.rewards WHERE trajectory_id = :id ORDER BY id")
+# compared_with: the other side of a comparison, by the narrowest id that there is
+_EVENTS = text("""
+    SELECT r.*, CASE
+            WHEN c.preferred_trajectory_id = r.trajectory_id AND c.preferred_exchange_id IS NOT DISTINCT FROM r.exchange_id
+            THEN coalesce(CAST(coalesce(c.other_exchange_id, c.other_trajectory_id) AS text), c.other_target)
+            ELSE coalesce(CAST(coalesce(c.preferred_exchange_id, c.preferred_trajectory_id) AS text), c.preferred_target)
+        END AS compared_with
+    FROM v1.rewards AS r LEFT JOIN v1.comparisons AS c ON c.id = r.comparison_id
+    WHERE r.trajectory_id = :id ORDER BY r.id
+""")
 _SAMPLES = text("""
     SELECT x.exchange_id, x.step_id, s.version AS step_version, s.parent_version, s.state AS step_state,
         s.reason AS step_reason, s.created_at AS step_created_at, s.finished_at AS step_finished_at, x.group_id,
@@ -140,4 +149,13 @@ def _remedies(explained: dict[str, Any]) -> list[str]:
     words = [explained["verdict_reason"], *(turn["verdict_reason"] for turn in explained["exchanges"])]
     if explained["verdict"] == Verdict.TRAINED:
         return []
-    return [REMEDY[word] for word in dict.fromkeys(filter(None, words))]
+    waiting = (explained["group"] or {}).get("waiting")
+    return [
+        remedy
+        for word in dict.fromkeys(filter(None, words))
+        for remedy in (
+            [WAITING_REMEDY[what] for what in waiting["waits_for"]]
+            if waiting and word == WaitsFor.GROUP_OPEN
+            else [REMEDY[word]]
+        )
+    ]

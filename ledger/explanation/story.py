@@ -53,7 +53,7 @@ COUNTS_NOT = {
     NotCounted.OTHER_METRIC: "the policy does not declare its metric, or gives it no weight",
     NotCounted.SUPERSEDED: "the same source judged again",
     NotCounted.RETRACTION: "it takes back what the source said before",
-    NotCounted.NO_VALUE: "it is a remark without a value",
+    NotCounted.NO_VALUE: "it has words and no value",
     NotCounted.OUT_OF_RANGE: "it lies outside the range that the policy accepts",
     NotCounted.OUTRANKED: "it is a judge's, and somebody else judged",
 }
@@ -115,16 +115,22 @@ def _judgements(facts: Facts) -> Iterator[str]:
     for event in facts["events"][-MAX_TURNS:]:
         about = f"exchange {event['exchange_id']}" if event["exchange_id"] else "the trajectory"
         value = "no value" if event["value"] is None else f"{event['value']:g}"
+        against = f" (compared with {event['compared_with']})" if event["compared_with"] else ""
         counts = (
-            "It counts." if event["is_counted"]
+            _worth(event) if event["is_counted"]
             else f"It does not count, {event['not_counted_reason']}: {COUNTS_NOT[event['not_counted_reason']]}."
         )  # fmt: skip
-        yield f"Source {event['source']} judged {about}: {event['metric']} = {value}. {counts}"
+        yield f"Source {event['source']} judged {about}: {event['metric']} = {value}{against}. {counts}"
     if facts["reward"] is None:
         yield "It has no reward."
     else:
         rule = f"{facts['combination']} of {_number(facts['num_rewards'], 'judgement')}"
         yield f"Its reward is {facts['reward']:g} ({rule}; the policy's range is {facts['reward_min']:g} to {facts['reward_max']:g})."
+
+
+def _worth(event: Facts) -> str:
+    weight = "" if event["weight"] == 1 else f", with weight {event['weight']:g}"
+    return f"It counts as {event['score']:g}{weight}."
 
 
 def _group(facts: Facts) -> Iterator[str]:

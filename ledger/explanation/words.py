@@ -1,6 +1,6 @@
 """What each reason, and each thing that is waited for, means in a sentence, and what would help. A test compares the lists."""
 
-from ledger.vocabulary import Reason, WaitsFor
+from ledger.vocabulary import GroupWaitsFor, Reason, WaitsFor
 
 MEANING: dict[str, str] = {
     Reason.MISSING_TOKEN_IDS: "the model server returned no token ids, and text alone cannot be trained on",
@@ -56,7 +56,17 @@ REMEDY: dict[str, str] = {
     Reason.ERASED: _NOTHING,
     WaitsFor.UNSCORED: "POST /v1/trajectories/{id}/reward",
     WaitsFor.PARTIAL: 'Post the final reward (without `"final": false`), or wait for the deadline',
-    WaitsFor.GROUP_OPEN: "Reward the other members, or wait for the group's time and the next step; "
-    "`slipstream train --dry-run` says what is missing",
+    WaitsFor.GROUP_OPEN: "Start a worker: none was ever started for this policy",
     WaitsFor.CLAIMED: "Wait: the step publishes a version, or gives a reason",
+}
+
+# Of a scored one in an open group, by what the group waits for.
+WAITING_REMEDY: dict[str, str] = {
+    GroupWaitsFor.SCORES: "Reward the group's other members, or wait for the group's time",
+    GroupWaitsFor.FINAL: REMEDY[WaitsFor.PARTIAL],
+    GroupWaitsFor.MEMBERS: "Send the calls of the members that were declared, or wait for the group's deadline",
+    GroupWaitsFor.BASELINE: "Reward more calls on its route: it is alone in its group, and is compared with them",
+    GroupWaitsFor.GRACE: "Wait: its group's grace period ends by itself",
+    GroupWaitsFor.STEP: "Wait: its group has all that it needs, and the next step may take it; "
+    "`slipstream train --dry-run` says when that is, `slipstream train` asks for it now",
 }

@@ -31,20 +31,20 @@ def not_counted(value: float | None, of: Accepted, *, is_early: bool) -> NotCoun
     """Why a judgement that just arrived does not count; None: it does, unless a judge's is outranked."""
     if is_early:
         return NotCounted.EARLY
-    if not of.weight:
-        return NotCounted.OTHER_METRIC
-    return NotCounted.NO_VALUE if value is None else None
+    if value is None:
+        return NotCounted.NO_VALUE
+    return None if of.weight else NotCounted.OTHER_METRIC
 
 
 def note(reason: NotCounted | None, metric: str) -> str | None:
     """The same for whoever posted it."""
-    if reason is NotCounted.OTHER_METRIC and metric in WORDS_METRICS:
+    if reason is NotCounted.NO_VALUE and metric in WORDS_METRICS:
         return f"A {metric} is stored beside the reward; it has no value that could count."
     return None if reason is None else _NOTES[reason].format(metric=metric)
 
 
 _NOTES = {
-    NotCounted.EARLY: "Nothing has this id yet: the reward waits, and counts as soon as its row is recorded. Is the id right?",
+    NotCounted.EARLY: "Nothing has this id yet: the reward waits, and counts as soon as its row is recorded. Is the id right, and was its call captured?",
     NotCounted.OTHER_METRIC: (
         "Metric {metric!r} is stored and does not count: the policy does not declare it, or with weight 0. "
         "`slipstream metrics declare` makes it count, what was posted before included."

@@ -136,7 +136,7 @@ def _event(post: RewardPost, project_id: UUID, meaning: Meaning) -> Event:
         "trajectory_id": meaning.trajectory_id,
         "exchange_id": meaning.exchange_id,
         "metric": to_name(post.metric),
-        "value": post.value,
+        "value": None if post.value is None else float(post.value),
         "content": to_storable(post.content),
         "comment": None if post.comment is None else to_storable_text(post.comment),
         "source": to_name(post.source),

@@ -15,7 +15,7 @@ class RewardPost:
 
     target: str
     metric: str = REWARD_METRIC
-    value: float | None = None
+    value: float | None = None  # a bool where true or false was sent: not every range takes them
     content: Any = None
     comment: str | None = None
     source: str = "user"

@@ -56,7 +56,14 @@ def accepted(
 
 
 def check_range(metric: str, value: float | None, of: Accepted) -> None:
-    """Raises RewardOutOfRangeError, which names the metric and its range."""
+    """Raises RewardOutOfRangeError, which names the metric and its range.
+
+    True says 1: of 1 to 5 stars that were the worst, so a metric takes it only where 1 is the end of its range.
+    """
+    if isinstance(value, bool) and of.largest not in (None, 1.0):
+        raise RewardOutOfRangeError(
+            f"true and false are 1 and 0, and metric {metric!r} takes {of.smallest} to {of.largest}: send a number."
+        )
     if value is None or of.smallest is None or of.largest is None or of.smallest <= value <= of.largest:
         return
     raise RewardOutOfRangeError(

@@ -72,7 +72,8 @@ SELECT
         )) AS is_counted,
     CASE
         WHEN r.trajectory_id IS NULL THEN 'early'
-        WHEN (r.weight > 0) IS NOT TRUE THEN 'other_metric'
+        -- whoever says words, and no value, need not declare them
+        WHEN (r.weight > 0) IS NOT TRUE AND (r.value IS NOT NULL OR r.metric NOT IN ('comment', 'demonstration')) THEN 'other_metric'
         WHEN EXISTS (
             SELECT FROM public.reward_events AS later
             WHERE later.trajectory_id = r.trajectory_id AND later.id > r.id

@@ -6,8 +6,8 @@ from typing import Any
 from fastapi import FastAPI, Request
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from ledger.identifiers import parse_id
-from ledger.rewards.comparisons import Comparison, ComparisonResult, post_comparison, retract_comparison
+from ledger.rewards.comparison_ids import retract_named
+from ledger.rewards.comparisons import Comparison, ComparisonResult, post_comparison
 from proxy.body import read_body, read_headers
 from proxy.errors import NotFoundError
 from proxy.management.bounded import in_transaction
@@ -43,11 +43,9 @@ def add_comparisons(app: FastAPI, parts: Parts, engine: AsyncEngine, nudge: Nudg
         )
         return told(await in_transaction(engine, post_comparison, caller.project, whose))
 
-    @app.delete("/v1/comparisons/{comparison_id}")
+    @app.delete("/v1/comparisons/{comparison_id:path}")
     async def retraction(caller: Judging, comparison_id: str) -> dict[str, Any]:
-        id_, result = parse_id(comparison_id), None
-        if id_:
-            result = await in_transaction(engine, retract_comparison, caller.project, id_, caller.key_id)
+        result = await in_transaction(engine, retract_named, caller.project, comparison_id, caller.key_id)
         if result is None:
             raise NotFoundError(f"There is no comparison '{comparison_id}' in this project.")
         return told(result)

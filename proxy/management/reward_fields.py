@@ -36,11 +36,14 @@ def check_names(given: Iterable[str], known: Collection[str], inside: str = "") 
 
 
 def number_of(body: dict[str, Any], name: str) -> float:
+    """True and false stay what they are: ledger.rewards.ranges knows which metrics take them."""
     if name not in body:
         raise UnprocessableError(f"'{name}' is missing: send a number, true or false.", param=name)
     value = body[name]
-    if not isinstance(value, bool | int | float):
+    if not isinstance(value, int | float):
         raise UnprocessableError(f"'{name}' must be a number, true or false.", param=name)
+    if isinstance(value, bool):
+        return value
     try:
         number = float(value)
     except OverflowError:

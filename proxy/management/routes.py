@@ -80,7 +80,8 @@ def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
         found = await read(caller, question, trajectory_id)
         if found is None:
             raise NotFoundError(
-                f"There is no trajectory '{trajectory_id}' (yet): its row appears within a second of the reply."
+                f"There is no trajectory '{trajectory_id}' (yet): its row appears within a second of the reply, and never "
+                "where X-Slipstream-Capture: off was sent."
             )
         return _json(found)
 

@@ -12,9 +12,9 @@ from slipstream.http import call
 from slipstream.running import find_running
 
 _SAID = {
-    "recorded": "Recorded: {value:g} for {target}.",
+    "recorded": "Recorded: {value} for {target}.",
     "unchanged": "Unchanged: {target} has this judgement already.",
-    "early": "{target} is not known yet: the reward of {value:g} waits for that id. Is it spelt right?",
+    "early": "{target} is not known yet: the reward of {value} waits for that id. Is it spelt right?",
 }
 
 
@@ -22,9 +22,7 @@ def reward(
     target: Annotated[
         str | None, typer.Argument(help="A trajectory id, a reply's id, or your own trajectory id.")
     ] = None,
-    value: Annotated[
-        float | None, typer.Argument(help="The reward. Write `-- ID -0.5` for a negative one.")
-    ] = None,
+    value: Annotated[str | None, typer.Argument(help="The reward: a number, true or false.")] = None,
     *,
     metric: Annotated[str | None, typer.Option(help="What is judged.", show_default="reward")] = None,
     comment: Annotated[str | None, typer.Option(help="Why.")] = None,
@@ -54,8 +52,26 @@ def reward(
     if target is None or value is None:
         raise UsageError("Say what is judged and the reward: slipstream reward ID 0.7. Or --from-sql FILE.")
     _refuse({"database": database, "dry-run": dry_run or None}, "goes with --from-sql")
-    answer = _post_one(target, {"reward": value, **of_one, "source": source or "cli"})
-    typer.echo(json.dumps(answer) if as_json else _SAID[answer["status"]].format(value=value, target=target))
+    answer = _post_one(target, {"reward": _number(value), **of_one, "source": source or "cli"})
+    typer.echo(json.dumps(answer) if as_json else _said(answer, value, target))
+
+
+def _number(value: str) -> float | bool:
+    """Raises UsageError. What the metric's range takes is the proxy's to say."""
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    try:
+        return float(value)
+    except ValueError as error:
+        raise UsageError(f"The reward must be a number, true or false, and {value!r} is neither.") from error
+
+
+def _said(answer: dict[str, Any], value: str, target: str) -> str:
+    """What was written, and where it does not count, why. That of an early one is said already."""
+    said = _SAID[answer["status"]].format(value=value, target=target)
+    if answer["counts"] or answer["status"] == "early":
+        return said
+    return f"{said} It does not count, {answer['reason']}: {answer['note']}"
 
 
 def _refuse(options: dict[str, Any], why: str) -> None:

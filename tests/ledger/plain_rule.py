@@ -45,7 +45,8 @@ def reasons(events: list[Said], declared: dict[str, Declared]) -> dict[int, str 
     found: dict[int, str | None] = {}
     for event in events:
         rule = rules.get(event.metric)
-        if rule is None or not rule.weight:
+        is_words = event.value is None and event.metric in ("comment", "demonstration")
+        if (rule is None or not rule.weight) and not is_words:
             found[event.number] = "other_metric"
         elif newest[event.place] != event.number:
             found[event.number] = "superseded"

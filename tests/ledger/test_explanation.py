@@ -8,9 +8,11 @@ from sqlalchemy import Connection, text
 
 from ledger.explanation import story
 from ledger.explanation.facts import read_explanation
-from ledger.explanation.words import MEANING, REMEDY
+from ledger.explanation.words import MEANING, REMEDY, WAITING_REMEDY
 from ledger.recording import record_calls
 from ledger.records import CallRecord
+from ledger.rewards.comparisons import Comparison, post_comparison
+from ledger.rewards.metrics import Metric, declare_metric
 from ledger.rewards.reading import RewardPost, post_reward
 from ledger.vocabulary import (
     BaselineKind,
@@ -23,6 +25,7 @@ from ledger.vocabulary import (
     Verdict,
     WaitsFor,
 )
+from ledger.workers import worker_started
 from tests.ledger.calls import a_call, a_choice, a_policy, an_attribution, n_call
 from tests.ledger.learned import fill
 
@@ -37,6 +40,7 @@ def test_every_word_has_a_meaning_and_a_remedy() -> None:
     words = {*Reason, *WaitsFor}
     assert MEANING.keys() == words
     assert REMEDY.keys() == words
+    assert WAITING_REMEDY.keys() == set(GroupWaitsFor)
 
 
 def test_the_story_has_words_for_every_value() -> None:
@@ -134,3 +138,61 @@ def test_a_story_holds_no_word_of_the_conversation(connection: Connection) -> No
     post_reward(connection, "default", RewardPost(str(call.call_id), value=1.0, choice=0, comment="SECRET"))
     found = explained(connection, call.attribution.trajectory_id)
     assert "SECRET" not in json.dumps(found["story"])
+
+
+def test_a_comparison_tells_with_whom_and_what_each_judgement_counts_as(connection: Connection) -> None:
+    """3 of 1 to 5 stars are 0 of -1 to 1; the other side of a comparison has the worst, -1."""
+    a_policy(connection)
+    calls = [a_call(external_id=name) for name in ("a", "b")]
+    record_calls(connection, calls)
+    a, b = (str(call.attribution.trajectory_id) for call in calls)
+    declare_metric(connection, "default", "default", Metric("stars", 1.0, 5.0, weight=2.0))
+    post_reward(connection, "default", RewardPost("a", "stars", 3.0))
+    post_comparison(connection, "default", Comparison(RewardPost("b"), RewardPost("a")))
+    stars, compared = explained(connection, "a")["events"]
+    assert (stars["compared_with"], stars["score"], compared["compared_with"], compared["score"]) == (
+        None,
+        0,
+        b,
+        -1,
+    )
+    told = "\n".join(explained(connection, "a")["story"])
+    assert "stars = 3. It counts as 0, with weight 2." in told
+    assert f"comparison = 0 (compared with {b}). It counts as -1." in told
+    assert f"comparison = 1 (compared with {a}). It counts as 1." in "\n".join(
+        explained(connection, "b")["story"]
+    )
+
+
+@pytest.mark.parametrize("metric", ["comment", "demonstration"])
+def test_words_do_not_count_for_want_of_a_value(connection: Connection, metric: str) -> None:
+    """No policy can declare them: to declare is no remedy."""
+    a_policy(connection)
+    call = a_call(external_id="mine")
+    record_calls(connection, [call])
+    posted = post_reward(connection, "default", RewardPost("mine", metric, content="words"))
+    assert posted.not_counted_reason == NotCounted.NO_VALUE
+    assert "it has no value that could count" in (posted.note or "")
+    [event] = explained(connection, "mine")["events"]
+    assert (event["is_counted"], event["not_counted_reason"]) == (False, "no_value")
+
+
+def test_remedies_fit_what_the_group_waits_for(connection: Connection) -> None:
+    """A complete group needs no more rewards, and one that is alone has no other members."""
+    a_policy(connection)
+    worker_started(
+        connection,
+        policy="default",
+        base_model="base",
+        owner="one",
+        settings={"group_grace_seconds": 30.0, "group_deadline_seconds": 600.0},
+    )
+    calls = n_call(2)
+    record_calls(connection, [calls])
+    lone = a_call(external_id="lone")
+    record_calls(connection, [lone])
+    post_reward(connection, "default", RewardPost("lone", value=1.0))
+    for choice in (0, 1):
+        post_reward(connection, "default", RewardPost(str(calls.call_id), value=float(choice), choice=choice))
+    assert explained(connection, calls.attribution.trajectory_id)["remedies"] == [WAITING_REMEDY["step"]]
+    assert explained(connection, "lone")["remedies"] == [WAITING_REMEDY["baseline"]]

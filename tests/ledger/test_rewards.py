@@ -8,6 +8,7 @@ from ledger.errors import ChoiceNeededError, LedgerError, RewardConflictError, R
 from ledger.identifiers import choice_id, new_call_id
 from ledger.recording import record_calls
 from ledger.records import CallRecord
+from ledger.rewards.metrics import Metric, declare_metric
 from ledger.rewards.reading import trajectory_rewards
 from tests.ledger.calls import a_call, a_policy, n_call, rows
 from tests.ledger.judged import COUNTED, post
@@ -217,3 +218,19 @@ def test_odd_text_in_a_reward_is_stored(connection: Connection, call: CallRecord
     assert post(connection, odd, 1.0, **more).status == "early"
     assert post(connection, odd, 1.0, **more).status == "early"
     assert rows(connection, "SELECT count(*) FROM reward_events") == [(1,)]
+
+
+def test_true_is_taken_where_one_is_the_end_of_the_range(connection: Connection, call: CallRecord) -> None:
+    """Of 1 to 5 stars it would be the worst, of 0 to 10 next to it."""
+    for name, smallest, largest in (("stars", 1.0, 5.0), ("marks", 0.0, 10.0), ("fine", 0.0, 1.0)):
+        declare_metric(connection, "default", "default", Metric(name, smallest, largest))
+    for name in ("stars", "marks"):
+        for target in ("mine", "early"):
+            with pytest.raises(
+                RewardOutOfRangeError, match="true and false are 1 and 0, and metric .* send a number"
+            ):
+                post(connection, target, True, metric=name)
+    for name in ("fine", "reward", "undeclared"):
+        assert post(connection, "mine", True, metric=name).status == "recorded"
+    values = rows(connection, "SELECT DISTINCT metric, value FROM reward_events ORDER BY metric")
+    assert values == [("fine", 1.0), ("reward", 1.0), ("undeclared", 1.0)]

@@ -47,6 +47,9 @@ def test_it_is_taken_back_by_its_id(proxy: RunningProxy) -> None:
     assert [taken[half]["taken_back"]["value"] for half in ("preferred", "other")] == [1.0, 0.0]
     assert proxy.rows("SELECT reward FROM v1.trajectories") == [(None,), (None,)]
     assert proxy.client.delete(f"/v1/comparisons/{id_}").json()["status"] == "unchanged"
+    compare(proxy, preferred="a", other="b", source="team", id="cmp/1")
+    taken = proxy.client.delete("/v1/comparisons/cmp%2F1").json()
+    assert (taken["status"], taken["preferred"]["taken_back"]["value"]) == ("recorded", 1.0)
     for unknown in ("run", "01970000-0000-7000-8000-000000000000"):
         assert proxy.client.delete(f"/v1/comparisons/{unknown}").status_code == 404
 
