@@ -227,7 +227,7 @@ def test_true_is_taken_where_one_is_the_end_of_the_range(connection: Connection,
     for name in ("stars", "marks"):
         for target in ("mine", "early"):
             with pytest.raises(
-                RewardOutOfRangeError, match="true and false are 1 and 0, and metric .* send a number"
+                RewardOutOfRangeError, match=r"true and false are 1 and 0, and metric .* send a number"
             ):
                 post(connection, target, True, metric=name)
     for name in ("fine", "reward", "undeclared"):
