@@ -5,7 +5,7 @@ resumed one get their samples from `read_samples`.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection, insert, text
 
 from ledger.conversation import WholeExchange, whole_exchanges
+from ledger.groups.readiness import lone_groups
 from ledger.tables import step_samples
 from ledger.vocabulary import Reason
 from trainer.baselines import Seen, move_running, read_running
@@ -76,10 +77,12 @@ def read_batch(
     routes = {member.route for group in groups for member in group.members if member.route is not None}
     running = read_running(connection, step.policy_id, routes)
     rows = judge_groups(groups, running, step.parent_version, settings)
+    if beside := _beside(connection, step, settings, groups, rows):
+        rows = judge_groups(groups, running, step.parent_version, settings, beside)
     postponed = _over_budget(groups, rows, settings.step_max_tokens)
-    if postponed:  # a lone reward is compared with those of its own step
-        groups = [group for group in groups if group.id not in postponed]
-        rows = judge_groups(groups, running, step.parent_version, settings)
+    groups = [
+        group for group in groups if group.id not in postponed
+    ]  # what is kept was compared with them all the same
     batch = Batch(
         rows=[row for group in groups for row in rows[group.id]],
         empty=[group.id for group in groups if not rows[group.id]],
@@ -120,6 +123,31 @@ def read_samples(connection: Connection, step: Step) -> list[Sample]:
         for trajectory_id in sorted(advantages)
         for sample in _merged(exchanges[trajectory_id], advantages[trajectory_id])
     ]
+
+
+def _beside(
+    connection: Connection,
+    step: Step,
+    settings: TrainerSettings,
+    groups: Sequence[Group],
+    rows: Mapping[UUID, Sequence[SampleRow]],
+) -> dict[str, list[float]]:
+    """The rewards that readiness counted on and the step did not take (its limit, a lock), for routes that lack them."""
+    no_baseline = {
+        row.trajectory_id for of in rows.values() for row in of if row.reason is Reason.NO_BASELINE
+    }
+    members = [member for group in groups for member in group.members]
+    routes = {m.route for m in members if m.route is not None and m.trajectory_id in no_baseline}
+    if not routes:
+        return {}
+    taken, limit = [group.id for group in groups], settings.baseline_min_samples
+    ids = lone_groups(connection, step.policy_id, settings.readiness(), routes, taken=taken, limit=limit)
+    others = found_groups(connection, ids)
+    defects = defects_of(others, step.parent_version, settings)
+    found: dict[str, list[float]] = defaultdict(list)
+    for usable in (each for group in others for each in usable_members(group, defects)):
+        found[usable.route or ""].append(usable.reward)
+    return found
 
 
 def _over_budget(groups: Sequence[Group], rows: dict[UUID, list[SampleRow]], max_tokens: int) -> list[UUID]:

@@ -13,16 +13,23 @@ from trainer.ladder import Group, Member, Stored
 from trainer.rewards import Judged, read_judged
 
 _CLAIMED = text("SELECT id FROM groups WHERE step_id = :step_id AND state = 'claimed'")
-_GROUPS = text(f"""
-    SELECT g.id, g.kind, g.route, earlier.route AS stored_route, earlier.reward_mean, earlier.num_scored
-    FROM groups AS g
-    LEFT JOIN LATERAL (
+_GROUPS = text(
+    "SELECT id, kind, route FROM groups WHERE id = ANY (CAST(:ids AS uuid[])) ORDER BY created_at, id"
+)
+# For each route of a group's members the newest earlier one that was trained with it: readiness asks for the same.
+_STORED = text(f"""
+    SELECT m.group_id, earlier.route, earlier.reward_mean, earlier.num_scored
+    FROM (
+        SELECT DISTINCT t.group_id, t.route FROM trajectories AS t WHERE t.group_id = ANY (CAST(:ids AS uuid[]))
+    ) AS m
+    JOIN groups AS g ON g.id = m.group_id AND g.sequence > 0
+    CROSS JOIN LATERAL (
         SELECT e.route, e.reward_mean, e.num_scored FROM groups AS e
         WHERE e.project_id = g.project_id AND e.policy_id = g.policy_id AND e.kind = g.kind AND e.key = g.key
-            AND e.sequence < g.sequence AND e.num_scored >= {MIN_MEMBERS} AND e.state IN ('trained', 'skipped')
+            AND e.sequence < g.sequence AND e.num_scored >= {MIN_MEMBERS} AND e.route IS NOT DISTINCT FROM m.route
+            AND e.state IN ('trained', 'skipped')
         ORDER BY e.sequence DESC LIMIT 1
-    ) AS earlier ON true
-    WHERE g.id = ANY (CAST(:ids AS uuid[])) ORDER BY g.created_at, g.id
+    ) AS earlier
 """)
 _MEMBERS = text(
     "SELECT id, group_id, route FROM trajectories WHERE group_id = ANY (CAST(:ids AS uuid[])) ORDER BY id"
@@ -35,17 +42,18 @@ def claimed_groups(connection: Connection, step_id: UUID) -> list[UUID]:
 
 def found_groups(connection: Connection, group_ids: Sequence[UUID]) -> list[Group]:
     """In the order in which they began, with all that a verdict needs."""
-    members = _members(connection, group_ids)
+    members, stored = _members(connection, group_ids), _stored(connection, group_ids)
     return [
-        Group(
-            row.id,
-            GroupKind(row.kind),
-            row.route,
-            members[row.id],
-            None if row.reward_mean is None else Stored(row.stored_route, row.reward_mean, row.num_scored),
-        )
+        Group(row.id, GroupKind(row.kind), row.route, members[row.id], stored[row.id])
         for row in connection.execute(_GROUPS, {"ids": list(group_ids)})
     ]
+
+
+def _stored(connection: Connection, group_ids: Sequence[UUID]) -> dict[UUID, dict[str | None, Stored]]:
+    found: dict[UUID, dict[str | None, Stored]] = defaultdict(dict)
+    for row in connection.execute(_STORED, {"ids": list(group_ids)}):
+        found[row.group_id][row.route] = Stored(row.reward_mean, row.num_scored)
+    return found
 
 
 def _members(connection: Connection, group_ids: Sequence[UUID]) -> dict[UUID, list[Member]]:

@@ -5,7 +5,7 @@ Invariant: members of different routes share no baseline, and the choice among t
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from ledger.conversation import WholeExchange
@@ -28,6 +28,7 @@ KINDS = {
     GroupKind.PROMPT: BaselineKind.PROMPT_GROUP,
     GroupKind.COMPARISON: BaselineKind.COMPARISON_GROUP,
 }
+Beside = Mapping[str, Sequence[float]]  # by route
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,8 @@ class Usable:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What an earlier group of the same key was trained with. Example: Stored("8c1f…", 0.25, 4)."""
+    """What an earlier group of the same key was trained with. Example: Stored(0.25, 4)."""
 
-    route: str | None
     reward_mean: float
     num_scored: int
 
@@ -69,7 +69,7 @@ class Group:
     kind: GroupKind
     route: str | None
     members: Sequence[Member]
-    stored: Stored | None = None
+    stored: Mapping[str | None, Stored] = field(default_factory=dict)  # by the route of a member
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,7 @@ def rungs(
     usable: Mapping[UUID, Sequence[Usable]],
     running: Mapping[str, Running],
     settings: TrainerSettings,
+    beside: Beside,
 ) -> dict[UUID, Rung]:
     """The rung of each usable member (`usable`: by group), by trajectory."""
     found: dict[UUID, Rung] = {}
@@ -94,12 +95,12 @@ def rungs(
         for route, members in by_route(usable[group.id]).items():
             if len(members) >= MIN_MEMBERS:
                 found |= _in_group(group.kind, members, settings)
-            elif group.stored and group.stored.route == route:
-                found[members[0].trajectory_id] = _stored(group.stored, running.get(route or ""), settings)
+            elif stored := group.stored.get(route):
+                found[members[0].trajectory_id] = _stored(stored, running.get(route or ""), settings)
             else:
                 lone[route] += members
     for route, members in lone.items():
-        found |= _on_route(route, members, running, settings)
+        found |= _on_route(route, members, running, settings, beside.get(route or "", ()))
     return found
 
 
@@ -126,13 +127,18 @@ def _stored(stored: Stored, running: Running | None, settings: TrainerSettings) 
 
 
 def _on_route(
-    route: str | None, members: Sequence[Usable], running: Mapping[str, Running], settings: TrainerSettings
+    route: str | None,
+    members: Sequence[Usable],
+    running: Mapping[str, Running],
+    settings: TrainerSettings,
+    beside: Sequence[float],
 ) -> dict[UUID, Rung]:
+    """`beside`: lone rewards of the route that other steps will take; a baseline is no less of them."""
     if route is None or not settings.running_baseline:
         return {member.trajectory_id: Rung(reason=Reason.GROUP_INCOMPLETE) for member in members}
     compared = running_baselines(
         running.get(route),
-        _rewards(members),
+        [*_rewards(members), *beside],
         settings.baseline_window,
         is_scaled_by_std=settings.scale_by_std,
     )
@@ -140,7 +146,7 @@ def _on_route(
         member.trajectory_id: Rung(BaselineKind.RUNNING, each)
         if each and each.num_samples >= settings.baseline_min_samples
         else Rung(reason=Reason.NO_BASELINE)
-        for member, each in zip(members, compared, strict=True)
+        for member, each in zip(members, compared[: len(members)], strict=True)
     }
 
 

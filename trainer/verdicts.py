@@ -12,7 +12,7 @@ from ledger.conversation import WholeExchange
 from ledger.vocabulary import BaselineKind, Reason
 from trainer.grpo.advantages import Running, mean_of
 from trainer.grpo.samples import Turn, turn_defect
-from trainer.ladder import Group, Member, Rung, Usable, rungs
+from trainer.ladder import Beside, Group, Member, Rung, Usable, rungs
 from trainer.settings import TrainerSettings
 
 CUT_OFF = ("length", "max_tokens", "max_output_tokens")  # as vLLM's chat, messages and responses say it
@@ -44,11 +44,12 @@ def judge_groups(
     running: Mapping[str, Running],
     parent_version: int,
     settings: TrainerSettings,
+    beside: Beside | None = None,
 ) -> dict[UUID, list[SampleRow]]:
     """By group, a row for each exchange of its members, in the members' order."""
     defects = defects_of(groups, parent_version, settings)
     usable = {group.id: usable_members(group, defects) for group in groups}
-    found = rungs(groups, usable, running, settings)
+    found = rungs(groups, usable, running, settings, beside or {})
     rows = {}
     for group in groups:
         silent = _without_signal(group, found, defects)

@@ -49,13 +49,14 @@ CANDIDATES = f"""
             s.num_scored < {MIN_SCORED} AND s.sequence > 0 AND EXISTS (
                 SELECT FROM groups AS e
                 WHERE e.project_id = s.project_id AND e.policy_id = s.policy_id AND e.kind = s.kind AND e.key = s.key
-                    AND e.sequence < s.sequence AND e.num_scored >= {MIN_SCORED} AND e.route = s.route
+                    AND e.sequence < s.sequence AND e.num_scored >= {MIN_SCORED} AND e.route IS NOT DISTINCT FROM s.route
                     AND e.state IN ('trained', 'skipped')
             ) AS has_stored
         FROM scored AS s
     ), counted AS (
         SELECT t.*, coalesce(b.num_samples, 0) - 1
-            + count(*) FILTER (WHERE t.is_lone AND t.is_quiet) OVER (PARTITION BY t.route) AS num_baseline_samples
+            + count(*) FILTER (WHERE t.is_lone AND t.is_quiet AND NOT t.has_stored) OVER (PARTITION BY t.route)
+            AS num_baseline_samples
         FROM timed AS t
         LEFT JOIN route_baselines AS b ON b.policy_id = t.policy_id AND b.route = t.route
     ), candidates AS (
@@ -72,6 +73,16 @@ _READY = text(f"""
         CASE WHEN is_late THEN expected_at ELSE changed_at END AS waiting_since
     FROM candidates
     WHERE is_ready ORDER BY created_at, id LIMIT :limit
+""")  # noqa: S608 - a constant
+_LONE = text(f"""
+    {CANDIDATES}
+    SELECT id FROM (
+        SELECT c.id, row_number() OVER (PARTITION BY c.route ORDER BY c.created_at, c.id) AS place
+        FROM candidates AS c
+        WHERE c.is_lone AND c.is_quiet AND NOT c.has_stored AND c.route = ANY (CAST(:routes AS text[]))
+            AND c.id <> ALL (CAST(:taken AS uuid[]))
+    ) AS waiting
+    WHERE place <= :limit ORDER BY id
 """)  # noqa: S608 - a constant
 _AS_READ = ("group_id", "num_members", "num_scored", "created_at", "waiting_since")
 # First without the view, which takes a millisecond to plan: mostly somebody was not judged at all yet.
@@ -150,6 +161,20 @@ def ready_groups(
         ReadyGroup(kind=GroupKind(row.kind), **{n: getattr(row, n) for n in _AS_READ})
         for row in connection.execute(_READY, wanted)
     ]
+
+
+def lone_groups(
+    connection: Connection,
+    policy_id: UUID,
+    when: Readiness,
+    routes: Iterable[str],
+    *,
+    taken: Iterable[UUID],
+    limit: int,
+) -> list[UUID]:
+    """The lone rewards of these routes that readiness counts and a step does not take: at most `limit` a route, oldest first."""
+    values = {**when.values(policy_id), "routes": sorted(routes), "taken": list(taken), "limit": limit}
+    return list(connection.scalars(_LONE, values))
 
 
 def may_be_complete(group_ids: Iterable[UUID]) -> Question:
