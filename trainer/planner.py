@@ -1,15 +1,16 @@
-"""Answers dry runs beside the training: a thread that looks for questions, and says that the worker lives.
+"""Answers dry runs beside the training: a thread that looks for questions, and one that says that the worker lives.
 
-Invariant: an error never ends it, and it never touches a model; it has connections of the worker's pool only while it works.
+Invariant: an error never ends them, no lock is held while a plan is computed, and none touches a model. One plan a look:
+whoever asks often waits, and the training beside it does not.
 """
 
-from threading import Event
-from time import monotonic
+from collections.abc import Callable
+from threading import Event, Thread
 from typing import Any
 from uuid import UUID
 
 import structlog
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 from sqlalchemy.exc import DataError
 
 from ledger.plans import answer_plan, forget_old_plans, waiting_plan
@@ -29,52 +30,58 @@ class Planner:
         self._settings = settings
         self._engine = engine
         self._ended = Event()
-        self._seen_at = monotonic() - SEEN_SECONDS
 
     def run(self) -> None:
-        while not self._ended.wait(LOOK_SECONDS):
-            try:
-                self._be_seen()
-                while not self._ended.is_set() and self.answer_one():
-                    pass
-            except Exception as error:  # noqa: BLE001 - Postgres is away, or stopping: the next look tries again
-                logger.warning("planner_failed", error=type(error).__name__)
+        """A plan may take a minute: the worker is seen to live all the same."""
+        values = (self.be_seen, SEEN_SECONDS)
+        seen = Thread(target=self._repeat, args=values, name="slipstream-seen", daemon=True)
+        seen.start()
+        self._repeat(self.answer_one, LOOK_SECONDS)
+        seen.join()
 
     def answer_one(self) -> bool:
         """False if nobody asks."""
         with self._engine.begin() as connection:
             forget_old_plans(connection)
             question = waiting_plan(connection)
-            if question is None:
-                return False
-            plan_id, project_id = question
-            try:
-                with reading(self._engine) as snapshot:
-                    plan = read_plan(snapshot, self._settings, project_id)
-            except Exception as error:
-                logger.exception("plan_failed")
-                plan = _failed(error)
-            self._answer(connection, plan_id, plan)
+        if question is None:
+            return False
+        plan_id, project_id = question
+        self._answer(plan_id, self._plan(project_id))
         return True
 
-    def _answer(self, connection: Connection, plan_id: UUID, plan: dict[str, Any]) -> None:
-        """What cannot be written is answered, too: the oldest question would be asked for ever."""
-        try:
-            with connection.begin_nested():
-                answer_plan(connection, plan_id, plan)
-        except (DataError, TypeError, ValueError) as error:
-            logger.exception("plan_unwritable")
-            answer_plan(connection, plan_id, _failed(error))
+    def be_seen(self) -> None:
+        with self._engine.begin() as connection:
+            worker_seen(connection, policy=self._settings.policy, base_model=self._settings.base_model)
 
     def end(self) -> None:
         self._ended.set()
 
-    def _be_seen(self) -> None:
-        if monotonic() - self._seen_at < SEEN_SECONDS:
-            return
-        with self._engine.begin() as connection:
-            worker_seen(connection, policy=self._settings.policy, base_model=self._settings.base_model)
-        self._seen_at = monotonic()
+    def _plan(self, project_id: UUID) -> dict[str, Any]:
+        try:
+            with reading(self._engine) as snapshot:
+                return read_plan(snapshot, self._settings, project_id)
+        except Exception as error:
+            logger.exception("plan_failed")
+            return _failed(error)
+
+    def _answer(self, plan_id: UUID, plan: dict[str, Any]) -> None:
+        """What cannot be written is answered, too: whoever asked need not wait in vain."""
+        try:
+            with self._engine.begin() as connection:
+                answer_plan(connection, plan_id, plan)
+        except (DataError, TypeError, ValueError) as error:
+            logger.exception("plan_unwritable")
+            with self._engine.begin() as connection:
+                answer_plan(connection, plan_id, _failed(error))
+
+    def _repeat(self, work: Callable[[], object], seconds: float) -> None:
+        while not self._ended.is_set():
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - Postgres is away, or stopping: the next look tries again
+                logger.warning("planner_failed", error=type(error).__name__)
+            self._ended.wait(seconds)
 
 
 def _failed(error: Exception) -> dict[str, Any]:

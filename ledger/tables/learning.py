@@ -139,6 +139,9 @@ plans = Table(
     Column(
         "project_id", Uuid, ForeignKey("projects.id"), nullable=False, comment="Whose groups are looked at."
     ),
+    Column(
+        "taken_at", DateTime(timezone=True), comment="When a worker began to compute it; NULL = none did yet."
+    ),
     Column("answered_at", DateTime(timezone=True), comment="When a worker answered; NULL = none did yet."),
     Column("plan", JSONB, comment="What the next step would do; ids and numbers, no words."),
     created_at(),

@@ -71,6 +71,7 @@ COMMENT ON COLUMN route_baselines.created_at IS 'When the row was written (UTC).
 CREATE TABLE IF NOT EXISTS plans (
     id UUID NOT NULL, 
     project_id UUID NOT NULL, 
+    taken_at TIMESTAMP WITH TIME ZONE, 
     answered_at TIMESTAMP WITH TIME ZONE, 
     plan JSONB, 
     created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL, 
@@ -81,6 +82,7 @@ CREATE TABLE IF NOT EXISTS plans (
 COMMENT ON TABLE plans IS 'Dry runs that the proxy asked a worker for. Rows are removed soon.';
 COMMENT ON COLUMN plans.id IS 'UUIDv7 of the plan.';
 COMMENT ON COLUMN plans.project_id IS 'Whose groups are looked at.';
+COMMENT ON COLUMN plans.taken_at IS 'When a worker began to compute it; NULL = none did yet.';
 COMMENT ON COLUMN plans.answered_at IS 'When a worker answered; NULL = none did yet.';
 COMMENT ON COLUMN plans.plan IS 'What the next step would do; ids and numbers, no words.';
 COMMENT ON COLUMN plans.created_at IS 'When the row was written (UTC).';

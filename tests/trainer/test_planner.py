@@ -128,15 +128,66 @@ def test_a_plan_that_cannot_be_written_blocks_no_other(engine, make_trainer, mon
     assert answer(engine, second)["object"] == "plan"
 
 
-def test_a_question_that_another_worker_holds_is_left_to_it(engine, make_trainer) -> None:
-    """Whoever dies meanwhile leaves it to the next."""
+def test_a_question_that_another_worker_took_is_left_to_it(engine, make_trainer) -> None:
+    """Whoever dies meanwhile leaves it to the next, after a while."""
     planner = Planner(make_trainer().settings, engine)
     asked(engine)
     with engine.begin() as other:
         assert waiting_plan(other) is not None
         assert not planner.answer_one()
-        other.rollback()
+    assert not planner.answer_one()
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE plans SET taken_at = now() - interval '2 minutes'"))
     assert planner.answer_one()
+
+
+def test_a_question_can_be_taken_back_while_its_plan_is_computed(engine, make_trainer, monkeypatch) -> None:
+    """No lock is held meanwhile, and nothing is left of it."""
+    planner = Planner(make_trainer().settings, engine)
+    plan_id = asked(engine)
+
+    def slowly(*_: object) -> dict[str, Any]:
+        with engine.begin() as connection:
+            connection.execute(text("SET LOCAL lock_timeout = '1s'"))
+            withdraw_plan(connection, plan_id)
+        return {"object": "plan"}
+
+    monkeypatch.setattr(planner_module, "read_plan", slowly)
+    assert planner.answer_one()
+    assert one(engine, "SELECT count(*) FROM plans") == 0
+
+
+def test_a_worker_is_seen_while_it_computes_a_plan(engine, make_trainer, monkeypatch) -> None:
+    """And answers one question a look."""
+    monkeypatch.setattr(planner_module, "SEEN_SECONDS", 0.05)
+    monkeypatch.setattr(planner_module, "LOOK_SECONDS", 3600)
+    trainer = make_trainer()
+    with engine.begin() as connection:
+        tell(connection, trainer.settings)
+    is_planning, may_end, answered = Event(), Event(), []
+
+    def slowly(*_: object) -> dict[str, Any]:
+        is_planning.set()
+        assert may_end.wait(30)
+        answered.append(True)
+        return {"object": "plan"}
+
+    monkeypatch.setattr(planner_module, "read_plan", slowly)
+    first, second = asked(engine), asked(engine)
+    planner = Planner(trainer.settings, engine)
+    thread = Thread(target=planner.run, daemon=True)
+    thread.start()
+    assert is_planning.wait(30)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE workers SET seen_at = now() - interval '1 day'"))
+    eventually(lambda: one(engine, "SELECT seen_at > now() - interval '1 hour' FROM workers"))
+    may_end.set()
+    assert eventually(lambda: answer(engine, first)) == {"object": "plan"}
+    planner.end()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert answer(engine, second) is None
+    assert len(answered) == 1
 
 
 def test_questions_that_nobody_fetches_are_forgotten(engine, make_trainer) -> None:
