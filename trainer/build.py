@@ -80,9 +80,8 @@ def read_batch(
     if beside := _beside(connection, step, settings, groups, rows):
         rows = judge_groups(groups, running, step.parent_version, settings, beside)
     postponed = _over_budget(groups, rows, settings.step_max_tokens)
-    groups = [
-        group for group in groups if group.id not in postponed
-    ]  # what is kept was compared with them all the same
+    # What is kept was compared with them all the same.
+    groups = [group for group in groups if group.id not in postponed]
     batch = Batch(
         rows=[row for group in groups for row in rows[group.id]],
         empty=[group.id for group in groups if not rows[group.id]],
