@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import structlog
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 from sqlalchemy.exc import DataError
 
 from ledger.plans import answer_plan, forget_old_plans, waiting_plan
@@ -33,9 +33,8 @@ class Planner:
 
     def run(self) -> None:
         """A plan may take a minute: the worker is seen to live all the same."""
-        seen = Thread(
-            target=self._repeat, args=(self.be_seen, SEEN_SECONDS), name="slipstream-seen", daemon=True
-        )
+        values = (self.be_seen, SEEN_SECONDS)
+        seen = Thread(target=self._repeat, args=values, name="slipstream-seen", daemon=True)
         seen.start()
         self._repeat(self.answer_one, LOOK_SECONDS)
         seen.join()
@@ -48,19 +47,8 @@ class Planner:
         if question is None:
             return False
         plan_id, project_id = question
-        plan = self._plan(project_id)
-        with self._engine.begin() as connection:
-            self._answer(connection, plan_id, plan)
+        self._answer(plan_id, self._plan(project_id))
         return True
-
-    def _answer(self, connection: Connection, plan_id: UUID, plan: dict[str, Any]) -> None:
-        """What cannot be written is answered, too: the oldest question would be asked for ever."""
-        try:
-            with connection.begin_nested():
-                answer_plan(connection, plan_id, plan)
-        except (DataError, TypeError, ValueError) as error:
-            logger.exception("plan_unwritable")
-            answer_plan(connection, plan_id, _failed(error))
 
     def be_seen(self) -> None:
         with self._engine.begin() as connection:
@@ -76,6 +64,16 @@ class Planner:
         except Exception as error:
             logger.exception("plan_failed")
             return _failed(error)
+
+    def _answer(self, plan_id: UUID, plan: dict[str, Any]) -> None:
+        """What cannot be written is answered, too: whoever asked need not wait in vain."""
+        try:
+            with self._engine.begin() as connection:
+                answer_plan(connection, plan_id, plan)
+        except (DataError, TypeError, ValueError) as error:
+            logger.exception("plan_unwritable")
+            with self._engine.begin() as connection:
+                answer_plan(connection, plan_id, _failed(error))
 
     def _repeat(self, work: Callable[[], object], seconds: float) -> None:
         while not self._ended.is_set():
