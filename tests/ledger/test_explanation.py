@@ -75,6 +75,7 @@ def test_a_reward_that_changed_after_training_is_told(connection: Connection) ->
     assert "Its reward was changed after that step read it: 0 then, -1 now." in found["story"]
     assert "Source user judged exchange" in "\n".join(found["story"])
     assert [event["not_counted_reason"] for event in found["events"]] == ["superseded", None]
+    assert "superseded: the same source judged again, or took it back." in "\n".join(found["story"])
 
 
 def test_a_waiting_trajectory_tells_what_would_help(connection: Connection) -> None:
