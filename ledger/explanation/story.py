@@ -124,7 +124,7 @@ def _judgements(facts: Facts) -> Iterator[str]:
     if facts["reward"] is None:
         yield "It has no reward."
     else:
-        rule = f"{facts['combination']} of {_number(facts['num_rewards'], 'judgement')}"
+        rule = f"{facts['combination']} of {_number(facts['num_rewards'], 'score')}"
         yield f"Its reward is {facts['reward']:g} ({rule}; the policy's range is {facts['reward_min']:g} to {facts['reward_max']:g})."
 
 

@@ -159,6 +159,7 @@ def test_a_comparison_tells_with_whom_and_what_each_judgement_counts_as(connecti
     )
     told = "\n".join(explained(connection, "a")["story"])
     assert "stars = 3. It counts as 0, with weight 2." in told
+    assert "Its reward is -0.333333 (mean of 2 scores;" in told  # (2 * 0 - 1) / 3
     assert f"comparison = 0 (compared with {b}). It counts as -1." in told
     assert f"comparison = 1 (compared with {a}). It counts as 1." in "\n".join(
         explained(connection, "b")["story"]
