@@ -15,7 +15,7 @@ from ledger.conversation import whole_messages, whole_prompts
 from ledger.errors import ChoiceNeededError
 from ledger.identifiers import parse_id
 from ledger.policies import adapter_name
-from ledger.rewards.targets import resolve
+from ledger.rewards.targets import canonical, resolve
 from ledger.tables import exchanges, policies, projects
 from ledger.text import from_storable, mapped
 
@@ -31,6 +31,10 @@ _TRAJECTORIES = text("""
     )
     SELECT v.* FROM page CROSS JOIN LATERAL (SELECT * FROM v1.trajectories AS t WHERE t.id = page.id) AS v
     ORDER BY v.id DESC
+""")
+_EARLY = text("""
+    SELECT count(*) FROM reward_events AS e JOIN projects AS p ON p.id = e.project_id
+    WHERE p.name = :project AND e.trajectory_id IS NULL AND e.target = :target
 """)
 _STEPS = text(
     "SELECT * FROM v1.steps WHERE project = :project ORDER BY created_at DESC, id DESC LIMIT :limit"
@@ -56,6 +60,13 @@ def read_trajectory(connection: Connection, project: str, text_id: str) -> dict[
         "group": next(iter(_all(connection, _GROUP, id=row.group_id)), None),
         "steps": _all(connection, _LINEAGE, id=row.id),
     }
+
+
+def count_early(connection: Connection, project: str, text_id: str) -> int:
+    """How many judgements wait for this id, as it was posted."""
+    values = {"project": project, "target": canonical(text_id)}
+    found: int = connection.execute(_EARLY, values).scalar_one()
+    return found
 
 
 def list_trajectories(

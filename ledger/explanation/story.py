@@ -51,7 +51,7 @@ WAITS_FOR = {
 COUNTS_NOT = {
     NotCounted.EARLY: "its target is not known yet",
     NotCounted.OTHER_METRIC: "the policy does not declare its metric, or gives it no weight",
-    NotCounted.SUPERSEDED: "the same source judged again",
+    NotCounted.SUPERSEDED: "the same source judged again, or took it back",
     NotCounted.RETRACTION: "it takes back what the source said before",
     NotCounted.NO_VALUE: "it has words and no value",
     NotCounted.OUT_OF_RANGE: "it lies outside the range that the policy accepts",
@@ -124,7 +124,7 @@ def _judgements(facts: Facts) -> Iterator[str]:
     if facts["reward"] is None:
         yield "It has no reward."
     else:
-        rule = f"{facts['combination']} of {_number(facts['num_rewards'], 'judgement')}"
+        rule = f"{facts['combination']} of {_number(facts['num_rewards'], 'score')}"
         yield f"Its reward is {facts['reward']:g} ({rule}; the policy's range is {facts['reward_min']:g} to {facts['reward_max']:g})."
 
 

@@ -27,4 +27,4 @@ def retract_named(
     halves = {half: f"{to_name(name)}:{half}" for half in ("preferred", "other")}
     posted: UUID | None = direct(connection).execute(_POSTED, {"project": project, **halves}).scalar()
     id_ = posted or parse_id(name)
-    return id_ and retract_comparison(connection, project, id_, key_id)
+    return retract_comparison(connection, project, id_, key_id) if id_ else None

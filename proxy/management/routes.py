@@ -79,9 +79,10 @@ def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
     async def read_one(caller: Caller, question: Callable[..., Any], trajectory_id: str) -> Response:
         found = await read(caller, question, trajectory_id)
         if found is None:
+            num_early = await read(caller, reading.count_early, trajectory_id)
             raise NotFoundError(
                 f"There is no trajectory '{trajectory_id}' (yet): its row appears within a second of the reply, and never "
-                "where X-Slipstream-Capture: off was sent."
+                f"where X-Slipstream-Capture: off was sent. Judgements that wait for it: {num_early}."
             )
         return _json(found)
 

@@ -75,6 +75,7 @@ def test_a_reward_that_changed_after_training_is_told(connection: Connection) ->
     assert "Its reward was changed after that step read it: 0 then, -1 now." in found["story"]
     assert "Source user judged exchange" in "\n".join(found["story"])
     assert [event["not_counted_reason"] for event in found["events"]] == ["superseded", None]
+    assert "superseded: the same source judged again, or took it back." in "\n".join(found["story"])
 
 
 def test_a_waiting_trajectory_tells_what_would_help(connection: Connection) -> None:
@@ -158,6 +159,7 @@ def test_a_comparison_tells_with_whom_and_what_each_judgement_counts_as(connecti
     )
     told = "\n".join(explained(connection, "a")["story"])
     assert "stars = 3. It counts as 0, with weight 2." in told
+    assert "Its reward is -0.333333 (mean of 2 scores;" in told  # (2 * 0 - 1) / 3
     assert f"comparison = 0 (compared with {b}). It counts as -1." in told
     assert f"comparison = 1 (compared with {a}). It counts as 1." in "\n".join(
         explained(connection, "b")["story"]

@@ -29,7 +29,13 @@ def test_a_trajectory_is_explained_by_each_of_its_ids(proxy: RunningProxy) -> No
 def test_an_unknown_id_is_a_404(proxy: RunningProxy) -> None:
     answer = proxy.client.get("/v1/trajectories/nobody/explain")
     assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
-    assert "never where X-Slipstream-Capture: off was sent" in error_of(answer)["message"]
+    assert (
+        "never where X-Slipstream-Capture: off was sent. Judgements that wait for it: 0."
+        in error_of(answer)["message"]
+    )
+    proxy.client.post("/v1/trajectories/nobody/reward", json={"reward": 1})
+    answer = proxy.client.get("/v1/trajectories/nobody/explain")
+    assert "Judgements that wait for it: 1." in error_of(answer)["message"]
 
 
 def test_without_a_dry_run_the_worker_is_nudged(proxy: RunningProxy) -> None:
