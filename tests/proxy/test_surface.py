@@ -33,7 +33,7 @@ def test_a_missing_or_doubled_v1_and_stray_slashes_are_served(shared_proxy: Runn
         ("/v1/messages", "OPTIONS, POST"),
         ("/v1/models", "GET, HEAD, OPTIONS"),
         ("/v1/models/Qwen/Qwen3-0.6B", "GET, HEAD, OPTIONS"),
-        ("/v1/trajectories/x/reward", "GET, HEAD, OPTIONS, POST"),
+        ("/v1/trajectories/x/reward", "DELETE, GET, HEAD, OPTIONS, POST"),
         ("/health", "GET, HEAD, OPTIONS"),
     ],
 )
