@@ -28,7 +28,6 @@ from ledger.siblings.originals import (
     record_sibling,
     sibling_call,
 )
-from ledger.siblings.runs import LeaseLostError, SiblingRun
 from ledger.vocabulary import SiblingReason, SiblingRunState
 from trainer.judge.settings import JudgeSettings, JudgeWhen
 from trainer.siblings.errors import BusyError, SamplingError
@@ -96,7 +95,7 @@ async def _is_any_idle(siblings: Siblings) -> bool:
         return await servers.is_any_idle()
 
 
-def _taken(siblings: Siblings, policy_ids: list[UUID], *, may_sample: bool) -> SiblingRun | None:
+def _taken(siblings: Siblings, policy_ids: list[UUID], *, may_sample: bool) -> sibling_runs.SiblingRun | None:
     states = [SiblingRunState.SCORING] + [SiblingRunState.SAMPLING] * may_sample
     with siblings.engine.begin() as connection:
         return sibling_runs.take_run(
@@ -113,7 +112,7 @@ def _taken(siblings: Siblings, policy_ids: list[UUID], *, may_sample: bool) -> S
 class _Worked:
     """One run while this worker holds it."""
 
-    def __init__(self, siblings: Siblings, policy: Policy, run: SiblingRun) -> None:
+    def __init__(self, siblings: Siblings, policy: Policy, run: sibling_runs.SiblingRun) -> None:
         self._siblings = siblings
         self._settings = siblings.settings
         self._policy = policy
@@ -124,7 +123,7 @@ class _Worked:
         """As far as it goes now."""
         try:
             self._work(num_left)
-        except LeaseLostError:
+        except sibling_runs.LeaseLostError:
             logger.warning("sibling_run_lost", run_id=str(self._run.id))
         return self._num_sampled
 
@@ -139,7 +138,7 @@ class _Worked:
             self._failed(SiblingReason.SAMPLING_FAILED, str(error))
         except ScoringError as error:
             self._failed(SiblingReason.SCORER_FAILED, str(error))
-        except LeaseLostError:
+        except sibling_runs.LeaseLostError:
             raise
         except Exception as error:
             self._broke_off(error)
@@ -231,7 +230,7 @@ class _Worked:
         """It must not hold up the others until its lease is over. Its words may be a user's."""
         is_scoring = self._run.state is SiblingRunState.SCORING
         reason = SiblingReason.SCORER_FAILED if is_scoring else SiblingReason.SAMPLING_FAILED
-        with suppress(DBAPIError, psycopg.Error, LeaseLostError):  # Postgres is away
+        with suppress(DBAPIError, psycopg.Error, sibling_runs.LeaseLostError):  # Postgres is away
             self._failed(reason, type(error).__name__)
 
     def _put_off(self, num_attempts: int, seconds: float) -> None:
