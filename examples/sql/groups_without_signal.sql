@@ -1,4 +1,5 @@
--- Groups that cannot teach, and why: nobody scored them, only one member is scored, or all rewards are alike.
+-- Groups that did not teach, and cannot as they are: unscored, a lone score that was left out, or all rewards alike.
+-- Left out here: what was trained, and a lone score that still may be compared with its route's running baseline.
 \if :{?since}
 \else
 SELECT now() - interval '30 days' AS since
@@ -36,6 +37,6 @@ SELECT
     round(avg(m.reward)::numeric, 3) AS reward
 FROM members AS m
 JOIN v1.groups AS g ON g.id = m.group_id
-WHERE m.differ IS NOT TRUE
+WHERE m.differ IS NOT TRUE AND g.state <> 'trained' AND (m.num_scored <> 1 OR g.state = 'skipped')
 GROUP BY 1, 2, 3, 4
 ORDER BY num_groups DESC, 1, 2, 3, 4;

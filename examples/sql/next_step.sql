@@ -1,4 +1,5 @@
 -- What would train next: the 50 oldest open groups that can teach, and how many of their members wait for a reward.
+-- A lone score is compared with the running baseline of its route: `slipstream train --dry-run` says whether that suffices.
 SELECT
     project,
     policy,
@@ -12,6 +13,6 @@ SELECT
     date_trunc('second', created_at) AS created_at,
     left(regexp_replace(asked, '\s+', ' ', 'g'), 40) AS asked
 FROM v1.groups
-WHERE state = 'open' AND has_signal
+WHERE state = 'open' AND (has_signal OR num_scored = 1)
 ORDER BY created_at, id
 LIMIT 50;

@@ -150,6 +150,7 @@ COMMENT ON COLUMN v1.trajectories.is_final IS 'Whether one of the reward events 
 COMMENT ON COLUMN v1.trajectories.reward_when_trained IS 'Its reward as the newest step that used it read it; NULL = none did.';
 COMMENT ON COLUMN v1.trajectories.is_reward_changed IS 'Whether it was judged differently since then: training is not undone.';
 COMMENT ON COLUMN v1.groups.kind IS 'explicit (caller''s id), choices (n of one call), prompt (same first prompt) or comparison.';
+COMMENT ON COLUMN v1.groups.has_signal IS 'At least two are scored and not all alike: it teaches by itself. A lone score may teach by its route''s running baseline.';
 COMMENT ON COLUMN v1.groups.route IS 'The route of its first member: what its members have in common beside the task.';
 COMMENT ON COLUMN v1.groups.baseline_mean IS 'Mean reward of its members when it was trained: the baseline of late ones.';
 COMMENT ON COLUMN v1.groups.num_baseline_samples IS 'How many rewards that mean is of.';

@@ -48,11 +48,11 @@ def next_step(tasks: list[Task], since: int) -> Rows:
     rows = []
     for task in tasks:
         scored = [r for t in task.members() if (r := t.reward()) is not None]
-        if task.state == "open" and len(scored) > 1 and min(scored) < max(scored):
+        if task.state == "open" and (len(scored) == 1 or (scored and min(scored) < max(scored))):
             num = len(task.members())
             rows.append((
                 *LINES[task.line], f"{task.id:032x}", task.kind, num, len(scored), num - len(scored),
-                mean(scored), sqrt(variance(scored)), ..., short(task.trajectories[0].prompt, 40),
+                mean(scored), sqrt(variance(scored)) if len(scored) > 1 else None, ..., short(task.trajectories[0].prompt, 40),
             ))  # fmt: skip
     return sorted(rows, key=lambda row: row[2])[:50]
 
@@ -119,7 +119,8 @@ def groups_without_signal(tasks: list[Task], since: int) -> Rows:
     for task in tasks:
         members = [t for t in task.members() if t.id >> 80 >= since]
         scored = [r for t in members if (r := score(t, since)) is not None]
-        if members and (len(scored) < 2 or min(scored) == max(scored)):
+        may_teach = task.state == "trained" or (task.state != "skipped" and len(scored) == 1)
+        if members and not may_teach and (len(scored) < 2 or min(scored) == max(scored)):
             why = "one member" if len(members) == 1 and scored else "all alike"
             why = {0: "unscored", 1: "one member" if len(members) == 1 else "one scored"}.get(
                 len(scored), why

@@ -59,9 +59,22 @@ def test_tokens_per_day_counts_exchanges_and_tokens(database_url: str) -> None:
 def test_groups_without_signal_says_why(database_url: str) -> None:
     assert psql(database_url, "groups_without_signal.sql") == [
         ["default", "default", "choices", "all alike", "1", "4", "1.000"],
-        ["default", "default", "prompt", "one member", "1", "1", "-1.000"],
         ["default", "default", "prompt", "unscored", "1", "1", ""],
     ]
+
+
+def test_a_lone_score_may_teach_by_the_running_baseline(connection: Connection, database_url: str) -> None:
+    """While its group is open it may train next; trained it did teach; skipped it did not."""
+    a_policy(connection)
+    call = a_call()
+    record_calls(connection, [call])
+    post_reward(connection, "default", RewardPost(str(call.call_id), value=1.0))
+    one_member = [["default", "default", "prompt", "one member", "1", "1", "1.000"]]
+    for state, num_next, silent in (("open", 1, []), ("trained", 0, []), ("skipped", 0, one_member)):
+        connection.execute(text("UPDATE groups SET state = :state"), {"state": state})
+        connection.commit()
+        assert len(psql(database_url, "next_step.sql")) == num_next
+        assert psql(database_url, "groups_without_signal.sql") == silent
 
 
 @pytest.mark.parametrize("options", [{}, {"version": 1}])
