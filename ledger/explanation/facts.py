@@ -15,6 +15,7 @@ from ledger.explanation.story import story_of
 from ledger.explanation.words import REMEDY, WAITING_REMEDY
 from ledger.groups.waiting import open_group, readiness_of
 from ledger.reading import find_trajectory, plain
+from ledger.rewards.early import early_without_choice
 from ledger.rewards.reading import ExchangeReward, exchange_rewards
 from ledger.vocabulary import GroupState, StepState, Verdict, WaitsFor
 from ledger.workers import Worker, worker_of
@@ -80,11 +81,13 @@ def read_explanation(connection: Connection, project: str, text_id: str) -> dict
     found = dict(row)
     policy_id = found.pop("policy_id")
     worker = worker_of(connection, policy_id)
+    turns = _exchanges(connection, found["id"])
     explained = {
         "object": "explanation",
         **found,
-        "exchanges": _exchanges(connection, found["id"]),
+        "exchanges": turns,
         "events": [dict(event) for event in connection.execute(_EVENTS, {"id": found["id"]}).mappings()],
+        "without_choice": early_without_choice(connection, project, [turn["id"] for turn in turns]),
         "group": _group(connection, found["group_id"], policy_id, worker),
         "worker": worker and asdict(worker),
     }

@@ -121,6 +121,11 @@ def _judgements(facts: Facts) -> Iterator[str]:
             else f"It does not count, {event['not_counted_reason']}: {COUNTS_NOT[event['not_counted_reason']]}."
         )  # fmt: skip
         yield f"Source {event['source']} judged {about}: {event['metric']} = {value}{against}. {counts}"
+    for event in facts["without_choice"][-MAX_TURNS:]:
+        yield (
+            f"Source {event['source']} judged call {event['call_id']}, which has several choices, and not which one: "
+            f'{event["metric"]} waits for a "choice" and counts for none. Post it again with "choice": k.'
+        )
     if facts["reward"] is None:
         yield "It has no reward."
     else:

@@ -44,7 +44,10 @@ def note(reason: NotCounted | None, metric: str) -> str | None:
 
 
 _NOTES = {
-    NotCounted.EARLY: "Nothing has this id yet: the reward waits, and counts as soon as its row is recorded. Is the id right, and was its call captured?",
+    NotCounted.EARLY: (
+        "Nothing has this id yet: the reward waits, and counts as soon as its row is recorded. Is the id right, and was "
+        'its call captured? If the call has several choices, add "choice": k.'
+    ),
     NotCounted.OTHER_METRIC: (
         "Metric {metric!r} is stored and does not count: the policy does not declare it, or with weight 0. "
         "`slipstream metrics declare` makes it count, what was posted before included."

@@ -30,18 +30,37 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """What was captured, scored and learned, what is missing until the next step, and whether the rewards suffice."""
+    from ledger.rewards.early import early_by_project
     from ledger.signal import read_signal
 
     with ledger_connection() as connection:
         policies = read_signal(connection, days=days, effect=effect)
+        early = early_by_project(connection, days)
     if as_json:
         sums = {name: sum(_at(signal, path) for signal in policies.values()) for name, path in _SUMS.items()}
-        typer.echo(json.dumps({"days": days, "effect": effect, "policies": policies, **sums}))
+        typer.echo(json.dumps({"days": days, "effect": effect, "policies": policies, "early": early, **sums}))
         return
     for name, signal in policies.items():
         typer.echo(f"policy {name}: version {signal['live_version']} is live, on {signal['base_model']}")
         show_table(["", ""], [[label, text] for label, text in _rows(signal, days)])
         typer.echo("")
+    for project, waiting in early.items():
+        typer.echo("\n".join(_early(project, waiting)))
+
+
+def _early(project: str, waiting: dict[str, Any]) -> list[str]:
+    """Of a project, not of a policy: nobody knows whose an unknown id is."""
+    age = f"{waiting['oldest_seconds'] / 3600:.1f} hours"
+    num_unknown = waiting["num_events"] - waiting["num_without_choice"]
+    return [
+        f"early judgements of project {project}: {waiting['num_events']}, the oldest since {age}",
+        *([f"  {num_unknown}: unknown ids, or another project's"] if num_unknown else []),
+        *(
+            [f"  {number} of calls with several choices wait for a choice: post again with `choice`"]
+            if (number := waiting["num_without_choice"])
+            else []
+        ),
+    ]
 
 
 def _at(signal: dict[str, Any], path: tuple[str, ...]) -> int:

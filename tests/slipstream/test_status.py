@@ -9,7 +9,7 @@ from ledger.recording import record_calls
 from ledger.rewards.reading import RewardPost, post_reward
 from ledger.workers import worker_started
 from slipstream.cli import app
-from tests.ledger.calls import a_call, later
+from tests.ledger.calls import a_call, later, n_call
 
 SETTINGS = {
     "step_groups": 8, "step_max_groups": 32, "step_max_wait_seconds": 900, "group_grace_seconds": 0,
@@ -90,6 +90,25 @@ def test_the_words_name_the_remedies(run: CliRunner, engine: Engine) -> None:
     assert "3 of metric stars do not count: other_metric" in shown
     assert "no worker was ever started" in shown
     assert "needed in each of two versions" in shown
+
+
+def test_early_judgements_are_shown_by_project(run: CliRunner, engine: Engine) -> None:
+    """What was taken back, or said again, by the same wrong id waits no more."""
+    call = n_call(2)
+    with engine.begin() as connection:
+        post_reward(connection, "default", RewardPost(str(call.call_id), value=1.0))
+        record_calls(connection, [call])
+        for target, value in (("nobody", 1.0), ("nobody", 0.5), ("no one", 1.0)):
+            post_reward(connection, "default", RewardPost(target, value=value))
+        connection.execute(
+            text("UPDATE reward_events SET created_at = now() - interval '3 hours' WHERE target = 'no one'")
+        )
+    found = json.loads(run.invoke(app, ["status", "--json"]).stdout)["early"]["default"]
+    assert (found["num_events"], found["num_without_choice"]) == (3, 1)
+    shown = run.invoke(app, ["status"]).stdout
+    assert "early judgements of project default: 3, the oldest since 3.0 hours" in shown
+    assert "2: unknown ids, or another project's" in shown
+    assert "1 of calls with several choices wait for a choice" in shown
 
 
 def test_what_is_older_than_the_period_is_not_counted(run: CliRunner, engine: Engine) -> None:
