@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 from ledger.explanation import story
 from ledger.explanation.facts import read_explanation
 from ledger.explanation.words import MEANING, REMEDY, WAITING_REMEDY
+from ledger.identifiers import choice_id
 from ledger.recording import record_calls
 from ledger.records import CallRecord
 from ledger.rewards.comparisons import Comparison, post_comparison
@@ -97,6 +98,30 @@ def test_an_id_of_another_project_is_unknown(connection: Connection) -> None:
     assert read_explanation(connection, "acme", str(call.call_id)) is None
     assert read_explanation(connection, "default", "nobody") is None
     assert read_explanation(connection, "nowhere", str(call.call_id)) is None
+
+
+def test_what_waits_for_a_choice_is_told_of_each_choice(connection: Connection) -> None:
+    """Posted before the row was there, nobody could say that `choice` was missing."""
+    a_policy(connection)
+    call, other = n_call(2), a_call()
+    name = f"chatcmpl-{call.call_id.hex}"
+    assert '"choice": k' in str(post_reward(connection, "default", RewardPost(name, value=1.0)).note)
+    post_comparison(connection, "default", Comparison(RewardPost(name), RewardPost(str(other.call_id))))
+    record_calls(connection, [call, other])
+    for choice in range(2):
+        found = explained(connection, choice_id(call.attribution.trajectory_id, choice))
+        assert [event["metric"] for event in found["without_choice"]] == ["reward", "comparison"]
+        assert found["events"] == []
+        assert f"Source user judged call {call.call_id}, which has several choices" in "\n".join(
+            found["story"]
+        )
+    assert explained(connection, other.call_id)["without_choice"] == []
+    post_reward(connection, "default", RewardPost(name, value=0.5, choice=1))
+    assert len(explained(connection, choice_id(call.attribution.trajectory_id, 1))["events"]) == 1
+    reasons = (
+        connection.execute(text("SELECT not_counted_reason FROM v1.rewards ORDER BY id")).scalars().all()
+    )
+    assert sorted(map(str, reasons)) == ["None", "early", "early", "early"]
 
 
 UNTRAINABLE: dict[Reason, CallRecord] = {
