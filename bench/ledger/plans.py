@@ -14,7 +14,7 @@ SELECTIVE = {
     "its rewards": "SELECT * FROM v1.rewards WHERE trajectory_id = '{trajectory}'",
     "an exchange by its id": "SELECT * FROM v1.exchanges WHERE id = '{exchange}'",
     "a group by its id": "SELECT * FROM v1.groups WHERE id = '{group}'",
-    "what is open": "SELECT * FROM v1.groups WHERE state = 'open' AND policy = 'support' AND has_signal",
+    "what is open": "SELECT * FROM v1.groups WHERE state = 'open' AND policy = 'support' AND num_scored > 0",
     "what an exchange taught": "SELECT * FROM v1.lineage WHERE exchange_id = '{exchange}'",
 }
 LARGE = ("exchanges_", "trajectories_", "reward_events_", "groups", "step_samples")
