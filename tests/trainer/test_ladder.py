@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
+from ledger.groups.routes import route_named
 from ledger.identifiers import choice_id
 from ledger.recording import record_calls
 from ledger.records import Attribution, CallRecord
@@ -142,9 +143,10 @@ def test_the_callers_own_name_is_a_route(engine, make_trainer) -> None:
     ]
     add(engine, *records, rewards=[1.0, 0.0, 0.0, 0.0, 1.0])
     assert tick(trainer).state is StepState.PUBLISHED
-    assert rows(engine, "SELECT route, num_samples FROM route_baselines") == [("support", 5)]
+    route = route_named("support")
+    assert rows(engine, "SELECT route, num_samples FROM route_baselines") == [(route, 5)]
     assert set(rows(engine, "SELECT route FROM trajectories UNION ALL SELECT route FROM groups")) == {
-        ("support",)
+        (route,)
     }
 
 
