@@ -83,5 +83,6 @@ COMMENT ON COLUMN public.judgements.smallest IS 'Smallest value that counts; NUL
 COMMENT ON COLUMN public.judgements.largest IS 'Largest value that counts; NULL = any.';
 COMMENT ON COLUMN public.judgements.from_worst IS 'How far the value is from the worst of its metric.';
 COMMENT ON COLUMN public.judgements.is_plain IS 'Whether the value is on the scale of the rewards already.';
+COMMENT ON COLUMN public.judgements.is_shadow IS 'Whether it judges a shadow sibling: no user ever saw that.';
 COMMENT ON COLUMN public.judgements.is_half IS 'Half a comparison: the other side is not known yet, or is the same.';
 COMMENT ON COLUMN public.judgements.score IS 'The value on the scale of the policy''s rewards, larger is better.';
