@@ -132,7 +132,7 @@ def test_a_wrong_field_is_named(proxy: RunningProxy, body: dict[str, Any]) -> No
 def test_a_demonstration_is_kept_beside_the_reward(proxy: RunningProxy, content: Any) -> None:
     reply = a_chat(proxy)
     answer = post(proxy, reply, metric="demonstration", content=content, comment="she wrote it").json()
-    assert (answer["status"], answer["counts"], answer["reason"]) == ("recorded", False, "other_metric")
+    assert (answer["status"], answer["counts"], answer["reason"]) == ("recorded", False, "no_value")
     assert proxy.rows("SELECT value, content, comment FROM v1.rewards") == [(None, content, "she wrote it")]
     assert reward(proxy) is None
 
