@@ -26,7 +26,7 @@ def test_beat_asks_for_partitions_retention_and_judging_and_the_worker_carries_t
     asked = {entry["task"] for entry in app.conf.beat_schedule.values()}
     assert {PARTITIONS, RETENTION, JUDGE} < asked
     app.tasks[JUDGE].run()
-    assert judge._woken.is_set()
+    assert judge._watch._woken.is_set()
     with engine.begin() as connection:
         ensure_policy(connection, name="default", base_model="b")
         set_retention(connection, "default", None, 30)
