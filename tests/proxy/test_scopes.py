@@ -23,6 +23,7 @@ SCOPES = {
     ("GET", "/v1/versions"): set(),
     ("GET", "/metrics"): set(),
 }
+BODIES = {"/v1/chat/completions": {"messages": MESSAGES}, "/v1/trajectories/x/reward": {"reward": 1}}
 
 
 def test_each_scope_opens_its_routes_and_admin_all(closed: RunningProxy, engine: Engine) -> None:
@@ -31,8 +32,7 @@ def test_each_scope_opens_its_routes_and_admin_all(closed: RunningProxy, engine:
     eventually(lambda: closed.client.get("/v1/nothing", headers=bearer(keys[Scope.ADMIN])).status_code == 404)
     for (method, path), opened_by in SCOPES.items():
         for scope, key in keys.items():
-            body = {"reward": 1, "messages": MESSAGES} if method == "POST" else None
-            answer = closed.client.request(method, path, headers=bearer(key), json=body)
+            answer = closed.client.request(method, path, headers=bearer(key), json=BODIES.get(path))
             if scope is Scope.ADMIN or scope in opened_by:
                 assert answer.status_code in {200, 404}, (path, scope)
             else:
