@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import json
 import sys
 import tempfile
 import time
@@ -13,12 +12,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench import result_file
 from bench.faults.audit import AuditFailedError
 from bench.faults.result import Result, figures_of
 from bench.faults.rounds import Rounds
 from bench.faults.servers import Stage, set_up
 from bench.gateway.children import ChildFailedError
-from bench.gateway.report import machine
 from slipstream.http import call
 
 RESULTS = Path("bench/results/faults.json")
@@ -34,7 +33,7 @@ _KINDS = ("proxy", "postgres", "away", "disk")
 
 def main() -> int:
     options, console = _options(), Console(width=None if sys.stdout.isatty() else 150)
-    found, began = machine(), time.monotonic()
+    found, began = result_file.machine(), time.monotonic()
 
     def tell(text: str) -> None:
         console.print(
@@ -50,10 +49,8 @@ def main() -> int:
     except (ChildFailedError, AuditFailedError) as error:
         failure = str(error)
     rows = [result.row() for result in results]
-    whole = {"machine": found, "figures": figures_of(results), "rows": rows}
     path = RESULTS if is_whole(options) and not failure else PARTIAL
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    result_file.write(found, figures_of(results), rows, path)
     _show(console, rows)
     misses = [*(text for result in results for text in result.misses()), *([failure] if failure else [])]
     for text in misses:

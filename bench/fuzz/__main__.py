@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import json
 import sys
 import tempfile
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench import result_file
 from bench.fuzz import rows
 from bench.fuzz.attempt import attempt
 from bench.fuzz.bombardment import Bombardment
@@ -20,7 +20,6 @@ from bench.fuzz.mutations import case_of
 from bench.fuzz.oracle import faults_of
 from bench.fuzz.schema import findings_of_schema
 from bench.fuzz.target import Target, running_target
-from bench.gateway import report
 from bench.gateway.children import ChildFailedError
 
 _RESULTS = Path("bench/results/fuzz.json")
@@ -37,7 +36,7 @@ def main() -> int:
             f"{time.monotonic() - started_at:5.0f} s  {text}", style="dim", markup=False, highlight=False
         )
 
-    found = report.machine()
+    found = result_file.machine()
     try:
         with (
             tempfile.TemporaryDirectory(prefix="slipstream-fuzz-") as directory,
@@ -49,7 +48,7 @@ def main() -> int:
     except ChildFailedError as error:
         console.print(str(error), style="red", markup=False)
         return 1
-    _write({"machine": found, "figures": figures, "rows": [finding.as_row() for finding in findings]})
+    result_file.write(found, figures, [finding.as_row() for finding in findings], _RESULTS)
     _show(console, figures, findings)
     return 1 if findings else 0
 
@@ -129,11 +128,6 @@ def _show_case(target: Target, options: argparse.Namespace, console: Console) ->
         console.print(f"{name}: {value!r}"[:6000], markup=False, highlight=False)
     console.print(f"faults: {faults}", *target.faults_in_log(), markup=False, highlight=False)
     return 1 if faults else 0
-
-
-def _write(result: dict[str, object]) -> None:
-    _RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    _RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def _show(console: Console, figures: dict[str, float], findings: list[Finding]) -> None:

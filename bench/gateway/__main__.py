@@ -17,13 +17,14 @@ from bench.gateway.plan import Plan
 from bench.gateway.slipstream import LostRowsError
 from bench.gateway.stage import KNOWN, set_up
 from bench.gateway.targets import verdicts
+from bench.result_file import machine
 
 _IDLE_LOAD = 0.5
 
 
 def main() -> int:
     options, console = _options(), Console(width=None if sys.stdout.isatty() else 120)
-    found = report.machine()
+    found = machine()
     if found["load_average_before"] > _IDLE_LOAD:
         busy = f"This machine is busy (load {found['load_average_before']:.1f}): latencies will be high."
         console.print(busy, style="yellow")

@@ -10,7 +10,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from bench.gateway.figures import FLOOR, OURS, TODAY
-from bench.gateway.report import RESULTS, markdown, shown
+from bench.gateway.report import RESULTS, markdown
+from bench.result_file import shown
 
 PICTURE = Path("docs/pictures/gateway.png")
 _NAMES = {FLOOR: "nginx (reads nothing)", OURS: "Slipstream", TODAY: "LiteLLM's proxy"}

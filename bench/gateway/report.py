@@ -1,19 +1,17 @@
 """The tables that a run prints, and bench/results/gateway.json."""
 
-import json
-import os
-import platform
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
+from bench import result_file
 from bench.gateway.figures import Row
-from bench.gateway.targets import Verdict, verdicts
+from bench.gateway.targets import verdicts
+from bench.result_file import shown
+from bench.verdict import Verdict, table_of
 
 RESULTS = Path("bench/results/gateway.json")
 PARTIAL = Path("bench/results/gateway-partial.json")  # of a run that left something out
@@ -28,33 +26,8 @@ _COLUMNS = {
 }
 
 
-def machine() -> dict[str, Any]:
-    return {
-        "cores": os.cpu_count(),
-        "processor": _processor(),
-        "memory_gib": round(psutil.virtual_memory().total / 2**30),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "load_average_before": os.getloadavg()[0],
-        "at": time.strftime("%Y-%m-%d %H:%M"),
-    }
-
-
-def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    return next(
-        (line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine()
-    )
-
-
 def write(found: dict[str, Any], figures: dict[str, float], rows: list[Row], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    result = {
-        "machine": found,
-        "figures": {name: round(value, 4) for name, value in figures.items()},
-        "rows": [asdict(row) for row in rows],
-    }
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    result_file.write(found, figures, [asdict(row) for row in rows], path)
 
 
 def show(console: Console, figures: dict[str, float], rows: list[Row], found: list[Verdict]) -> None:
@@ -67,11 +40,7 @@ def show(console: Console, figures: dict[str, float], rows: list[Row], found: li
         values = [figures.get(f"{measure}_{contender}_{value}") for value in _COLUMNS]
         table.add_row(measure, contender, *("" if value is None else f"{shown(value)}" for value in values))
     console.print(table)
-    console.print(_judged(found))
-
-
-def shown(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+    console.print(table_of(found))
 
 
 def markdown(figures: dict[str, float]) -> str:
@@ -82,13 +51,3 @@ def markdown(figures: dict[str, float]) -> str:
         mark = "" if verdict.is_met else " (missed)"
         lines.append(f"| {target.sentence} | {target.bound} | {shown(verdict.value)}{mark} |")
     return "\n".join(lines)
-
-
-def _judged(found: list[Verdict]) -> Table:
-    table = Table(title="Targets", title_justify="left")
-    for name in ("", "target", "wanted", "measured"):
-        table.add_column(name, justify="right" if name in {"wanted", "measured"} else "left")
-    for verdict in found:
-        mark = "[green]met[/]" if verdict.is_met else "[red]missed[/]"
-        table.add_row(mark, verdict.target.sentence, verdict.target.bound, f"{verdict.value:,.4g}")
-    return table

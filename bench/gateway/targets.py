@@ -1,34 +1,6 @@
-"""What the figures must reach, each in a sentence. A target whose figure was not measured is not judged."""
+"""What the figures of the gateway must reach."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Target:
-    figure: str
-    sentence: str
-    at_most: float | None = None
-    at_least: float | None = None
-
-    def is_met(self, value: float) -> bool:
-        return (self.at_most is None or value <= self.at_most) and (
-            self.at_least is None or value >= self.at_least
-        )
-
-    @property
-    def bound(self) -> str:
-        return f"≤ {self.at_most:g}" if self.at_most is not None else f"≥ {self.at_least:g}"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    target: Target
-    value: float
-
-    @property
-    def is_met(self) -> bool:
-        return self.target.is_met(self.value)
-
+from bench.verdict import Target, Verdict, judge
 
 TARGETS = (
     Target("unstreamed_cpu_over_nginx", "CPU of a request, times nginx's", at_most=12),
@@ -54,4 +26,4 @@ TARGETS = (
 
 
 def verdicts(figures: dict[str, float]) -> list[Verdict]:
-    return [Verdict(target, figures[target.figure]) for target in TARGETS if target.figure in figures]
+    return judge(TARGETS, figures)

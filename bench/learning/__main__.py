@@ -13,11 +13,11 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.gateway.children import ChildFailedError
-from bench.gateway.report import machine
 from bench.learning import report
 from bench.learning.picture import draw
 from bench.learning.rungs import RUNGS
 from bench.learning.serving import one_vllm
+from bench.result_file import machine
 from examples.demo.display import Display
 from examples.demo.stack import StackFailedError
 from examples.feedback.course import HOME, ROUNDS, Plan, take

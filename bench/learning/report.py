@@ -1,6 +1,5 @@
 """What the runs say together: a table, bench/results/learning.json, and what falls short of the issue's targets."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
@@ -9,8 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.gateway.targets import Target, Verdict
+from bench import result_file
 from bench.learning.rungs import RUNGS
+from bench.verdict import Target, Verdict, judge, table_of
 from examples.feedback.result import Result, together
 
 RESULTS = Path("bench/results/learning.json")
@@ -53,7 +53,7 @@ def num_other_baselines(one: Result) -> int:
 
 
 def verdicts(figures: dict[str, float]) -> list[Verdict]:
-    return [Verdict(target, figures[target.figure]) for target in TARGETS if target.figure in figures]
+    return judge(TARGETS, figures)
 
 
 def row(one: Result) -> dict[str, Any]:
@@ -78,10 +78,7 @@ def row(one: Result) -> dict[str, Any]:
 
 
 def write(found: dict[str, Any], figures: dict[str, float], results: Sequence[Result], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rounded = {name: round(value, 4) for name, value in figures.items()}
-    whole = {"machine": found, "figures": rounded, "rows": [row(one) for one in results]}
-    path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    result_file.write(found, figures, [row(one) for one in results], path)
 
 
 def show(console: Console, figures: dict[str, float], results: Sequence[Result]) -> None:
@@ -107,11 +104,7 @@ def show(console: Console, figures: dict[str, float], results: Sequence[Result])
         )  # fmt: skip
     console.print(table)
     console.print(_rungs(figures, list(dict.fromkeys(one.name for one in results))))
-    table = Table("", "target", "wanted", "measured", title="Targets", title_justify="left")
-    for verdict in verdicts(figures):
-        mark = "[green]met[/]" if verdict.is_met else "[red]missed[/]"
-        table.add_row(mark, verdict.target.sentence, verdict.target.bound, f"{verdict.value:.4g}")
-    console.print(table)
+    console.print(table_of(verdicts(figures)))
 
 
 def _rungs(figures: dict[str, float], names: Sequence[str]) -> Table:

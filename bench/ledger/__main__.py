@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.gateway import report as gateway
+from bench import result_file
 from bench.gateway.children import ChildFailedError
 from bench.gateway.slipstream import Ledger, running_ledger
 from bench.ledger import plans, questions, report, visible, writing
@@ -41,7 +41,7 @@ _RATE = 200
 
 def main() -> int:
     options, console = _options(), Console(width=None if sys.stdout.isatty() else 120)
-    found, sizes, began_at = gateway.machine(), QUICK if options.quick else Sizes(), time.monotonic()
+    found, sizes, began_at = result_file.machine(), QUICK if options.quick else Sizes(), time.monotonic()
 
     def tell(what: str) -> None:
         console.print(

@@ -1,14 +1,14 @@
 """What a run found: tables on the screen, bench/results/ledger.json, and what falls short of the issue's targets."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.gateway.targets import Target, Verdict
+from bench import result_file
 from bench.ledger.questions import Answer
+from bench.verdict import Target, Verdict, judge, table_of
 
 RESULTS = Path("bench/results/ledger.json")
 PARTIAL = Path("bench/results/ledger-partial.json")  # of a quick run
@@ -24,14 +24,12 @@ TARGETS = (
 
 
 def verdicts(figures: dict[str, float]) -> list[Verdict]:
-    return [Verdict(target, figures[target.figure]) for target in TARGETS if target.figure in figures]
+    return judge(TARGETS, figures)
 
 
 def write(found: dict[str, Any], figures: dict[str, float], answers: list[Answer], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     rows = [{"measure": "question", "name": one.name, "seconds": round(one.seconds, 3)} for one in answers]
-    rounded = {name: round(value, 4) for name, value in figures.items()}
-    path.write_text(json.dumps({"machine": found, "figures": rounded, "rows": rows}, indent=1) + "\n")
+    result_file.write(found, figures, rows, path)
 
 
 def show(console: Console, figures: dict[str, float], answers: list[Answer]) -> None:
@@ -43,8 +41,4 @@ def show(console: Console, figures: dict[str, float], answers: list[Answer]) -> 
     for name, value in figures.items():
         table.add_row(name, f"{value:,.0f}" if value >= 100 else f"{value:.3g}")
     console.print(table)
-    table = Table("", "target", "wanted", "measured", title="Targets", title_justify="left")
-    for verdict in verdicts(figures):
-        mark = "[green]met[/]" if verdict.is_met else "[red]missed[/]"
-        table.add_row(mark, verdict.target.sentence, verdict.target.bound, f"{verdict.value:,.4g}")
-    console.print(table)
+    console.print(table_of(verdicts(figures)))

@@ -19,7 +19,7 @@ from uuid import UUID
 import psycopg
 from rich.console import Console
 
-from bench.gateway import report as gateway
+from bench import result_file
 from bench.gateway.children import ROOT, ChildFailedError, environment, python
 from bench.gateway.slipstream import Ledger, running_ledger, running_slipstream
 from bench.gateway.upstream import BASE_MODEL
@@ -69,14 +69,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench-rewards", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="seconds instead of a minute")
     options, console = parser.parse_args(), Console(width=None if sys.stdout.isatty() else 120)
-    machine, sizes = gateway.machine(), QUICK if options.quick else Sizes()
+    machine, sizes = result_file.machine(), QUICK if options.quick else Sizes()
     try:
         with tempfile.TemporaryDirectory(prefix="slipstream-bench-") as directory:
             found = measure(Path(directory), sizes)
     except ChildFailedError as error:
         console.print(str(error), style="red", markup=False)
         return 1
-    report.write(machine, found.figures, found.rows, report.PARTIAL if options.quick else report.RESULTS)
+    result_file.write(machine, found.figures, found.rows, report.PARTIAL if options.quick else report.RESULTS)
     report.show(console, found.figures, found.rows)
     return 1 if any(not verdict.is_met for verdict in report.verdicts(found.figures)) else 0
 

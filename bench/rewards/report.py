@@ -1,14 +1,13 @@
 """What a run found: a table on the screen, bench/results/rewards.json, and what falls short of the issue's targets."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.gateway.report import shown
-from bench.gateway.targets import Target, Verdict
+from bench.result_file import shown
+from bench.verdict import Target, Verdict, judge, table_of
 
 RESULTS = Path("bench/results/rewards.json")
 PARTIAL = Path("bench/results/rewards-partial.json")  # of a quick run
@@ -22,13 +21,7 @@ TARGETS = (
 
 
 def verdicts(figures: dict[str, float]) -> list[Verdict]:
-    return [Verdict(target, figures[target.figure]) for target in TARGETS if target.figure in figures]
-
-
-def write(found: dict[str, Any], figures: dict[str, float], rows: list[dict[str, Any]], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rounded = {name: round(value, 4) for name, value in figures.items()}
-    path.write_text(json.dumps({"machine": found, "figures": rounded, "rows": rows}, indent=1) + "\n")
+    return judge(TARGETS, figures)
 
 
 def show(console: Console, figures: dict[str, float], rows: list[dict[str, Any]]) -> None:
@@ -39,8 +32,4 @@ def show(console: Console, figures: dict[str, float], rows: list[dict[str, Any]]
     console.print(table)
     cpu = (shown(figures[name]) for name in ("cpu_us", "ledger_cpu_us"))
     console.print("CPU of a post at saturation, µs: {} in the proxy, {} in Postgres".format(*cpu))
-    table = Table("", "target", "wanted", "measured", title="Targets", title_justify="left")
-    for verdict in verdicts(figures):
-        mark = "[green]met[/]" if verdict.is_met else "[red]missed[/]"
-        table.add_row(mark, verdict.target.sentence, verdict.target.bound, f"{verdict.value:,.4g}")
-    console.print(table)
+    console.print(table_of(verdicts(figures)))

@@ -3,7 +3,8 @@
 import pytest
 
 from bench.gateway.figures import Row, figures_of, over_rounds, percentile
-from bench.gateway.targets import TARGETS, Target, verdicts
+from bench.gateway.targets import TARGETS, verdicts
+from bench.verdict import Target
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(50, 2), (75, 3), (99, 4), (100, 4), (1, 1)])
