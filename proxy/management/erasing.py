@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
-from starlette.convertors import PathConvertor, register_url_convertor
 
 from ledger.erasure.erase import begin, changed_tables, erase_some, finish, is_erased_by
 from ledger.erasure.files import erase_files
@@ -16,15 +15,6 @@ from ledger.erasure.statistics import analyse
 from ledger.erasure.subject import Subject
 from proxy.access.caller import Caller
 from proxy.management.bounded import in_transaction
-
-
-class ErasableConvertor(PathConvertor):
-    """Any id but one that would end a reward's route: whoever takes back a reward wants no erasure."""
-
-    regex = ".*(?<!/reward)"
-
-
-register_url_convertor("erasable", ErasableConvertor())
 
 
 async def erased(engine: AsyncEngine, spool: Path, caller: Caller, subject: Subject) -> dict[str, Any]:

@@ -47,7 +47,9 @@ def create_management(parts: Parts, engine: AsyncEngine, writer: RewardWriter, n
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_error_handlers(app)
     _add_models(app, parts)
-    RewardRoutes(parts, writer, nudge).add_to(app)
+    RewardRoutes(parts, writer, nudge).add_to(
+        app
+    )  # before erasing: DELETE …/reward takes back, and erases nothing
     add_comparisons(app, parts, engine, nudge)
     _add_reading(app, engine)
     _add_learning(app, parts, engine, nudge)
@@ -120,7 +122,7 @@ def _add_erasing(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:
     async def user(caller: Administering, user: str) -> Response:
         return await erase(caller, ErasureSubject.USER, user)
 
-    @app.delete("/v1/trajectories/{trajectory_id:erasable}")
+    @app.delete("/v1/trajectories/{trajectory_id:path}")
     async def trajectory(caller: Administering, trajectory_id: str) -> Response:
         return await erase(caller, ErasureSubject.TRAJECTORY, trajectory_id)
 
