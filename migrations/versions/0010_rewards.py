@@ -18,7 +18,6 @@ _NEW = ("v1.sibling_runs", "v1.comparisons", "v1.metrics", "v1.exchange_rewards"
 # In the order in which they are made: the file that made each before, and every file that says something of one.
 _BEFORE = {
     "v1.rewards": "0007_views.sql",
-    "v1.exchanges": "0008_views.sql",
     "v1.trajectories": "0008_views.sql",
     "v1.groups": "0007_views.sql",
     "v1.lineage": "0007_views.sql",

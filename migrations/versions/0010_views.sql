@@ -1,91 +1,4 @@
--- The views of 0007 and 0008 with what rewards and groups know more, behind all other columns.
-
-CREATE OR REPLACE VIEW v1.exchanges AS
-SELECT
-    e.id, e.trajectory_id, p.name AS project, policy.name AS policy, e.version,
-    policy.name || '@' || e.version AS model,
-    e.request_id, e.choice_index, e.endpoint, e.is_streamed, e.requested_model, e.answered_model, e.client_name,
-    e.status, e.http_status, e.error, e.is_delivered, e.retry_of, e.turn_type,
-    e.parent_exchange_id, e.num_shared_tokens, e.num_shared_messages,
-    e.messages, e.request, e.response, e.completion_text, e.prompt_ids, e.completion_ids,
-    e.logprobs AS sampling_logprobs,
-    e.finish_reason, e.stop_reason, e.temperature, e.top_p, e.top_k, e.max_tokens, e.seed,
-    e.num_prompt_tokens, e.num_completion_tokens, e.first_token_seconds, e.total_seconds,
-    e.started_at, e.is_trainable, e.untrainable_reason, e.created_at,
-    e.identified_by, e.key_id, e.request_sha256, e.num_retries, e.prompt_index,
-    e.version IS NULL AS is_external,
-    jsonb_array_length(jsonb_path_query_array(e.response, '$.tool_calls[*]'))
-        + jsonb_array_length(jsonb_path_query_array(e.response, '$.content[*] ? (@.type == "tool_use")'))
-        + jsonb_array_length(jsonb_path_query_array(e.response, '$.output[*] ? (@.type == "function_call")'))
-        AS num_tool_calls,
-    e.error ->> 'code' AS error_code,
-    e.num_messages,
-    e.request -> 'metadata' AS metadata,
-    t.end_user, t.group_id, t.external_id, k.name AS key_name, e.erased_at,
-    e.is_explored, e.is_shadow
-FROM public.exchanges AS e
-LEFT JOIN public.projects AS p ON p.id = e.project_id
-LEFT JOIN public.policies AS policy ON policy.id = e.policy_id
-LEFT JOIN public.trajectories AS t ON t.id = e.trajectory_id
-LEFT JOIN public.api_keys AS k ON k.id = e.key_id;
-
-CREATE OR REPLACE VIEW v1.trajectories AS
-SELECT
-    t.id, p.name AS project, policy.name AS policy, t.group_id, t.external_id, t.identified_by, t.choice_index,
-    t.metadata, t.end_user,
-    turns.num_exchanges, turns.num_trainable, turns.first_version, turns.last_version,
-    turns.num_prompt_tokens, turns.num_completion_tokens, turns.started_at, turns.last_exchange_at,
-    rewards.reward, rewards.num_rewards,
-    EXISTS (SELECT FROM public.step_samples AS s WHERE s.trajectory_id = t.id AND s.is_used) AS is_trained,
-    t.created_at,
-    turns.num_completed, turns.num_retries, turns.num_external, turns.total_seconds,
-    rewards.first_rewarded_at, rewards.last_rewarded_at,
-    (
-        SELECT coalesce(e.messages #>> '{-1,content}', e.messages ->> -1)
-        FROM public.exchanges AS e WHERE e.trajectory_id = t.id ORDER BY e.id LIMIT 1
-    ) AS asked,
-    (
-        SELECT e.completion_text FROM public.exchanges AS e WHERE e.trajectory_id = t.id ORDER BY e.id DESC LIMIT 1
-    ) AS answered,
-    t.erased_at,
-    t.route, t.is_shadow, rewards.is_final, used.reward AS reward_when_trained,
-    used.reward IS NOT NULL AND (rewards.reward IS NULL OR abs(rewards.reward - used.reward) > 1e-9) AS is_reward_changed
-FROM public.trajectories AS t
-LEFT JOIN public.projects AS p ON p.id = t.project_id
-LEFT JOIN public.policies AS policy ON policy.id = t.policy_id
-LEFT JOIN LATERAL (
-    SELECT
-        count(*) AS num_exchanges,
-        count(*) FILTER (WHERE e.is_trainable) AS num_trainable,
-        min(e.version) AS first_version,
-        max(e.version) AS last_version,
-        coalesce(sum(e.num_prompt_tokens), 0) AS num_prompt_tokens,
-        coalesce(sum(e.num_completion_tokens), 0) AS num_completion_tokens,
-        min(e.started_at) AS started_at,
-        max(e.started_at) AS last_exchange_at,
-        count(*) FILTER (WHERE e.status = 'completed') AS num_completed,
-        count(*) FILTER (WHERE e.num_retries > 0) AS num_retries,
-        count(*) FILTER (WHERE e.version IS NULL) AS num_external,
-        sum(e.total_seconds) AS total_seconds
-    FROM public.exchanges AS e
-    WHERE e.trajectory_id = t.id
-) AS turns ON true
-LEFT JOIN LATERAL (
-    -- one row at most: an aggregate of it is left out where nobody asks for it
-    SELECT
-        max(r.reward) AS reward,
-        coalesce(max(r.num_rewards), 0) AS num_rewards,
-        bool_or(r.is_final) AS is_final,
-        max(r.first_rewarded_at) AS first_rewarded_at,
-        max(r.last_rewarded_at) AS last_rewarded_at
-    FROM v1.trajectory_rewards AS r
-    WHERE r.trajectory_id = t.id
-) AS rewards ON true
-LEFT JOIN LATERAL (
-    SELECT (array_agg(coalesce(s.trajectory_reward, s.reward) ORDER BY s.step_id DESC))[1] AS reward
-    FROM public.step_samples AS s
-    WHERE s.trajectory_id = t.id AND s.is_used
-) AS used ON true;
+-- The views of 0007 with what rewards and groups know more, behind all other columns; those of 0008 follow in 0011.
 
 CREATE OR REPLACE VIEW v1.groups AS
 SELECT
@@ -141,14 +54,6 @@ JOIN public.training_steps AS s ON s.id = x.step_id
 JOIN public.policies AS policy ON policy.id = s.policy_id
 JOIN public.projects AS p ON p.id = policy.project_id;
 
-COMMENT ON COLUMN v1.exchanges.is_explored IS 'Whether temperature 0 was asked for and `temperature` was sampled with instead.';
-COMMENT ON COLUMN v1.exchanges.is_shadow IS 'Whether the worker sampled it: no user ever saw it.';
-COMMENT ON COLUMN v1.trajectories.reward IS 'Its reward (v1.trajectory_rewards); NULL = not scored.';
-COMMENT ON COLUMN v1.trajectories.route IS 'Its route: a digest of endpoint, template of its first prompt and tools, or of the name that the caller gave.';
-COMMENT ON COLUMN v1.trajectories.is_shadow IS 'Whether the worker sampled it as a sibling of another: no user ever saw it.';
-COMMENT ON COLUMN v1.trajectories.is_final IS 'Whether one of the reward events that count is final; NULL = not scored.';
-COMMENT ON COLUMN v1.trajectories.reward_when_trained IS 'Its reward as the newest step that used it read it; NULL = none did.';
-COMMENT ON COLUMN v1.trajectories.is_reward_changed IS 'Whether it was judged differently since then: training is not undone.';
 COMMENT ON COLUMN v1.groups.kind IS 'explicit (caller''s id), choices (n of one call), prompt (same first prompt) or comparison.';
 COMMENT ON COLUMN v1.groups.has_signal IS 'At least two are scored and not all alike: it teaches by itself. A lone score may teach by its route''s running baseline.';
 COMMENT ON COLUMN v1.groups.route IS 'The route of its first member: what its members have in common beside the task.';

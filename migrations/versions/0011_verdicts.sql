@@ -52,6 +52,8 @@ LEFT JOIN LATERAL (
     WHERE x.exchange_id = e.id
 ) AS became ON true;
 
+COMMENT ON COLUMN v1.exchanges.is_explored IS 'Whether temperature 0 was asked for and `temperature` was sampled with instead.';
+COMMENT ON COLUMN v1.exchanges.is_shadow IS 'Whether the worker sampled it: no user ever saw it.';
 COMMENT ON COLUMN v1.exchanges.verdict IS 'What became of it: trained, waiting or left_out. It is computed when it is selected.';
 COMMENT ON COLUMN v1.exchanges.verdict_reason IS 'Why it was left out, or what it waits for; NULL = it was trained. The glossary explains each word.';
 
@@ -147,6 +149,12 @@ LEFT JOIN LATERAL (
     WHERE x.trajectory_id = t.id
 ) AS became ON true;
 
+COMMENT ON COLUMN v1.trajectories.reward IS 'Its reward (v1.trajectory_rewards); NULL = not scored.';
+COMMENT ON COLUMN v1.trajectories.route IS 'Its route: a digest of endpoint, template of its first prompt and tools, or of the name that the caller gave.';
+COMMENT ON COLUMN v1.trajectories.is_shadow IS 'Whether the worker sampled it as a sibling of another: no user ever saw it.';
+COMMENT ON COLUMN v1.trajectories.is_final IS 'Whether one of the reward events that count is final; NULL = not scored.';
+COMMENT ON COLUMN v1.trajectories.reward_when_trained IS 'Its reward as the newest step that used it read it; NULL = none did.';
+COMMENT ON COLUMN v1.trajectories.is_reward_changed IS 'Whether it was judged differently since then: training is not undone.';
 COMMENT ON COLUMN v1.trajectories.is_trainable IS 'Whether the trainer may use one of its exchanges.';
 COMMENT ON COLUMN v1.trajectories.untrainable_reason IS 'Why it may use none of them: the reason that most of them have.';
 COMMENT ON COLUMN v1.trajectories.verdict IS 'What became of it: trained, waiting or left_out. It is computed when it is selected.';
