@@ -25,8 +25,6 @@ from ledger.rewards.targets import canonical
 from ledger.text import to_name
 from ledger.vocabulary import COMPARISON_METRIC, NotCounted
 
-__all__ = ["Comparison", "ComparisonResult", "pair_up", "post_comparison", "retract_comparison"]
-
 _PROJECT = text("SELECT id FROM projects WHERE name = :name")
 # Of a side that was erased the source may be a number: then the other side tells whose comparison it is.
 _OF_SIDE = """

@@ -10,21 +10,6 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from ledger.rewards.posting import Answer, post_reward, post_rewards
-from ledger.rewards.posts import Posting, RewardPost, RewardResult
-
-__all__ = [
-    "Answer",
-    "ExchangeReward",
-    "Posting",
-    "RewardPost",
-    "RewardResult",
-    "exchange_rewards",
-    "post_reward",
-    "post_rewards",
-    "trajectory_rewards",
-]
-
 _REWARDS = text("""
     SELECT trajectory_id, reward FROM v1.trajectory_rewards WHERE trajectory_id = ANY (CAST(:ids AS uuid[]))
 """)

@@ -6,7 +6,7 @@ from typing import Any
 from ledger.identifiers import MAX_CHOICES
 from ledger.rewards.comparisons import Comparison
 from ledger.rewards.counting import WORDS_METRICS
-from ledger.rewards.reading import RewardPost
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import COMMENT_METRIC, COMPARISON_METRIC, DEMONSTRATION_METRIC, REWARD_METRIC
 from proxy.errors import InvalidRequestError, UnprocessableError
 from proxy.management.reward_fields import (

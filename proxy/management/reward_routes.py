@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request
 
 from ledger.errors import LedgerError, RewardRefusedError
 from ledger.identifiers import new_id
-from ledger.rewards.reading import Posting, RewardPost, RewardResult
+from ledger.rewards.posts import Posting, RewardPost, RewardResult
 from proxy.access.caller import Caller
 from proxy.body import read_body, read_headers
 from proxy.errors import ProxyError, RewardConflictAnswer, UnprocessableError

@@ -17,7 +17,8 @@ import structlog
 from sqlalchemy import Connection, Engine
 
 from ledger.errors import LedgerError
-from ledger.rewards.reading import Answer, Posting, RewardResult, post_rewards
+from ledger.rewards.posting import Answer, post_rewards
+from ledger.rewards.posts import Posting, RewardResult
 from proxy.errors import LedgerUnavailableError, OverloadedError
 from proxy.management import bounded
 from proxy.management.bounded import MOST_TRIES, UNREACHABLE, TooLateError, is_passing

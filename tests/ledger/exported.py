@@ -14,7 +14,8 @@ from ledger.imports.file import Importer
 from ledger.imports.lines import Line, json_lines, parquet_lines
 from ledger.imports.report import Report
 from ledger.recording import record_calls
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import ExchangeStatus, Reason
 from tests.ledger.calls import a_call, a_choice, n_call, sent
 from tests.ledger.learned import fill

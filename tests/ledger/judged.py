@@ -4,7 +4,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 
 COUNTED = "SELECT trajectory_id, exchange_id, value, not_counted_reason FROM v1.rewards ORDER BY id"
 

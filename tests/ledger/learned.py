@@ -8,7 +8,8 @@ from ledger.identifiers import choice_id, new_id
 from ledger.policies import Policy, move_live
 from ledger.recording import record_calls
 from ledger.records import CallRecord
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.tables import exchanges, groups, policies, policy_versions, step_samples, training_steps
 from tests.ledger.calls import a_call, a_policy, conversation, n_call
 

@@ -12,7 +12,8 @@ from ledger import bulk
 from ledger.codec import decode_call, encode_call
 from ledger.recording import record_calls
 from ledger.records import CallRecord
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.sql_text import copied
 from ledger.tables import exchanges, groups, reward_events, trajectories, trajectory_names
 from ledger.text import from_storable, from_storable_text

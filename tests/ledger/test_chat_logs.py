@@ -13,7 +13,8 @@ from ledger.imports.chat_logs import call_of
 from ledger.imports.file import Importer
 from ledger.imports.lines import BadLineError, Line
 from ledger.imports.report import Report
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import ErasureSubject
 from tests.ledger.calls import a_policy, rows
 from tests.ledger.test_erasure import erase

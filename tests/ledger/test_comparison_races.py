@@ -11,7 +11,7 @@ from ledger.direct import direct
 from ledger.groups.grouping import GroupKey, Wanted, join_groups
 from ledger.recording import record_calls
 from ledger.recording_lock import lock_projects
-from ledger.rewards.comparisons import pair_up
+from ledger.rewards.pairs import pair_up
 from tests.ledger.calls import a_call, rows
 from tests.ledger.test_comparisons import compare, groups, recorded
 from tests.ledger.together import run_all

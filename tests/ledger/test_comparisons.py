@@ -9,13 +9,8 @@ from sqlalchemy import Connection, text
 from ledger.errors import ComparisonRefusedError, RewardConflictError
 from ledger.recording import record_calls
 from ledger.records import CallRecord
-from ledger.rewards.comparisons import (
-    Comparison,
-    ComparisonResult,
-    pair_up,
-    post_comparison,
-    retract_comparison,
-)
+from ledger.rewards.comparisons import Comparison, ComparisonResult, post_comparison, retract_comparison
+from ledger.rewards.pairs import pair_up
 from ledger.rewards.posts import RewardPost
 from ledger.rewards.reading import trajectory_rewards
 from tests.ledger.calls import a_call, a_policy, n_call, rows

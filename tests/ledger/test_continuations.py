@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 
 from ledger.recording import record_calls
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import ExchangeStatus
 from tests.ledger.calls import (
     a_choice,

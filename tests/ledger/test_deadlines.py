@@ -3,7 +3,8 @@
 from sqlalchemy import Connection, text
 
 from ledger.groups.readiness import ready_groups
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from tests.ledger.calls import a_policy
 from tests.ledger.test_groups import NOBODY, age, alone, grouped, ready, score
 

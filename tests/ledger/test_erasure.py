@@ -12,7 +12,8 @@ from ledger.erasure.subject import Subject
 from ledger.identifiers import new_call_id
 from ledger.recording import record_calls
 from ledger.records import CallRecord
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import ErasureSubject
 from tests.ledger.calls import a_call, a_choice, a_policy, an_attribution, conversation, rows
 from tests.ledger.learned import fill

@@ -9,7 +9,8 @@ from ledger.conversation import whole_exchanges
 from ledger.erasure.subject import Subject
 from ledger.reading import read_trajectory
 from ledger.recording import record_calls
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import ErasureSubject
 from tests.ledger.calls import a_call, a_choice, a_policy, conversation, rows
 from tests.ledger.searching import places_of

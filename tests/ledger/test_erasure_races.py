@@ -11,7 +11,8 @@ from ledger.erasure.search import _OF_USER
 from ledger.erasure.sweeper import _NEW
 from ledger.erasure.tombstones import write_tombstones
 from ledger.recording import record_calls
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from tests.ledger.calls import a_call, a_policy, rows
 from tests.ledger.searching import places_of
 from tests.ledger.test_erasure import ANNA, MARK, a_marked_call

@@ -14,7 +14,8 @@ from ledger.recording import record_calls
 from ledger.records import CallRecord
 from ledger.rewards.comparisons import Comparison, post_comparison
 from ledger.rewards.metrics import Metric, declare_metric
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import (
     BaselineKind,
     ExchangeStatus,

@@ -9,7 +9,8 @@ from ledger.groups.routes import route_of
 from ledger.identifiers import new_id
 from ledger.recording import record_calls
 from ledger.records import CallRecord
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from tests.ledger.calls import a_call, a_policy, an_attribution, n_call
 
 NOBODY = Readiness(grace_seconds=60, deadline_seconds=600, has_running=False)

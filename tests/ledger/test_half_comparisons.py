@@ -9,7 +9,8 @@ from sqlalchemy import Connection, text
 from ledger.erasure.subject import Subject
 from ledger.recording import record_calls
 from ledger.rewards.comparisons import retract_comparison
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import ErasureSubject
 from tests.ledger.calls import a_call, a_policy, rows
 from tests.ledger.judged import post

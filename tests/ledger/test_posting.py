@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Engine, text
 from ledger.direct import DirectConnection
 from ledger.errors import LedgerError, RewardConflictError, RewardOutOfRangeError
 from ledger.recording import record_calls
-from ledger.rewards.reading import Answer, Posting, RewardPost, post_rewards
+from ledger.rewards.posting import Answer, post_rewards
+from ledger.rewards.posts import Posting, RewardPost
 from tests.ledger.calls import a_call, a_policy, n_call, rows
 from tests.ledger.together import run_all
 

@@ -10,7 +10,8 @@ from ledger import removal, upkeep
 from ledger.errors import LedgerError
 from ledger.identifiers import choice_id
 from ledger.retention import read_retentions, set_retention
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.upkeep import plan_retention
 from tests.ledger.calls import an_attribution, conversation, everything, rows
 from tests.ledger.retained import (

@@ -7,7 +7,8 @@ from sqlalchemy import Connection, Engine, event, text
 
 from ledger import removal
 from ledger.records import CallRecord
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from tests.ledger.calls import an_attribution
 from tests.ledger.retained import APRIL, MARCH, NOW, count, keep, record, removed, run, then
 

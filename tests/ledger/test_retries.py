@@ -9,7 +9,8 @@ from sqlalchemy import Connection, Engine, text
 
 from ledger.identifiers import choice_id
 from ledger.recording import record_calls
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.rewards.targets import resolve
 from ledger.vocabulary import ExchangeStatus
 from tests.ledger.calls import a_call, a_policy, an_attribution, later, n_call, rows, sent

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, text
 
 from ledger.policies import adapter_name
 from ledger.recording import record_calls
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from tests.ledger.calls import a_call, a_policy
 from tests.ledger.learned import fill
 from tests.ledger.psql import psql

@@ -11,7 +11,8 @@ from ledger.groups.readiness import Readiness
 from ledger.groups.waiting import OpenGroup, open_group, scored_groups
 from ledger.recording import record_calls
 from ledger.records import CallRecord
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import GroupWaitsFor
 from ledger.workers import worker_started
 from tests.ledger.calls import a_call, a_policy, an_attribution

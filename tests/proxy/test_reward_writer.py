@@ -13,7 +13,7 @@ from sqlalchemy import Engine, text
 from ledger.database import sync_engine
 from ledger.errors import RewardOutOfRangeError
 from ledger.recording import record_calls
-from ledger.rewards.reading import Posting, RewardPost
+from ledger.rewards.posts import Posting, RewardPost
 from proxy.errors import LedgerUnavailableError, OverloadedError
 from proxy.management import bounded
 from proxy.management.reward_writer import NUM_LANES, BrokenPostError, RewardWriter

@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 from ledger.errors import LedgerError
 from ledger.policies import ensure_policy
 from ledger.recording import record_calls
-from ledger.rewards.reading import RewardPost, post_reward, trajectory_rewards
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
+from ledger.rewards.reading import trajectory_rewards
 from slipstream.cli import app
 from tests.ledger.calls import a_call
 

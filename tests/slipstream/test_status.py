@@ -6,7 +6,8 @@ from sqlalchemy import Engine, text
 from typer.testing import CliRunner
 
 from ledger.recording import record_calls
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.workers import worker_started
 from slipstream.cli import app
 from tests.ledger.calls import a_call, later, n_call

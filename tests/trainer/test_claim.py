@@ -56,7 +56,8 @@ def test_claims_that_skip_the_policy_lock_still_never_share_a_group(engine, make
 
 def test_a_group_that_was_trained_is_never_claimed_again(engine, make_trainer) -> None:
     """I6: a group is trained at most once, whatever rewards come later."""
-    from ledger.rewards.reading import RewardPost, post_reward
+    from ledger.rewards.posting import post_reward
+    from ledger.rewards.posts import RewardPost
 
     trainer = make_trainer()
     exchanges = add_group(engine, 1, [1.0, 0.0])

@@ -9,7 +9,8 @@ from ledger.identifiers import choice_id
 from ledger.recording import record_calls
 from ledger.records import Attribution, CallRecord
 from ledger.rewards.metrics import set_combination
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import Combination, IdentifiedBy, StepState
 from tests.trainer.test_ladder import NOW
 from tests.trainer.traffic import call, one, rows

@@ -3,7 +3,8 @@
 import pytest
 from sqlalchemy import text
 
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import StepState
 from tests.trainer.test_ladder import NOW, RUNNING, SAMPLES, add, add_lone, in_group, spoken
 from tests.trainer.traffic import call, one, rows

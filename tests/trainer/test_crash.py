@@ -79,7 +79,8 @@ def test_i9_a_reward_that_changes_between_two_attempts_changes_nothing(
     engine, make_trainer, undisturbed
 ) -> None:
     """I9: the inputs are frozen when the samples are built."""
-    from ledger.rewards.reading import RewardPost, post_reward
+    from ledger.rewards.posting import post_reward
+    from ledger.rewards.posts import RewardPost
 
     trainer = make_trainer(step_groups=2, row_tokens=20)
     exchanges = [add_group(engine, seed, rewards) for seed, rewards in enumerate(REWARDS)]

@@ -11,7 +11,8 @@ from ledger.identifiers import choice_id
 from ledger.recording import record_calls
 from ledger.records import Attribution, CallRecord
 from ledger.rewards.comparisons import Comparison, post_comparison
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import IdentifiedBy, StepState
 from tests.trainer.traffic import add_group, call, one, rows
 from trainer.step import tick

@@ -6,7 +6,8 @@ import pytest
 from sqlalchemy import Engine, text
 
 from ledger.rewards.metrics import set_combination
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import Combination, StepState
 from tests.trainer.test_ladder import NOW, add, add_lone, in_group
 from tests.trainer.traffic import add_group, call, one, rows

@@ -6,7 +6,8 @@ from sqlalchemy import Engine
 
 from ledger.policies import ensure_policy
 from ledger.recording import record_calls
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import StepState
 from tests.trainer.traffic import call, one, rows
 from trainer.step import tick

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import StepState
 from tests.trainer.test_claim import expire
 from tests.trainer.test_ladder import NOW, add_lone, lone

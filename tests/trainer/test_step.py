@@ -133,7 +133,8 @@ def test_too_few_groups_wait_until_the_oldest_has_waited_long_enough(engine, mak
 def test_turns_that_extend_each_other_are_learned_from_as_one_sample(engine, make_trainer) -> None:
     from ledger.recording import record_calls
     from ledger.records import Attribution
-    from ledger.rewards.reading import RewardPost, post_reward
+    from ledger.rewards.posting import post_reward
+    from ledger.rewards.posts import RewardPost
     from ledger.vocabulary import IdentifiedBy
 
     trainer = make_trainer()

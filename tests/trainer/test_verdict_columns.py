@@ -13,7 +13,8 @@ from ledger.explanation.facts import read_explanation
 from ledger.explanation.words import MEANING
 from ledger.policies import move_live
 from ledger.recording import record_calls
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.tables import policy_versions
 from ledger.vocabulary import Reason, StepState
 from tests.ledger.test_explanation import UNTRAINABLE

@@ -11,7 +11,8 @@ from ledger.identifiers import choice_id, new_call_id, new_id
 from ledger.policies import Policy, ensure_policy
 from ledger.recording import record_calls
 from ledger.records import Attribution, CallRecord, ChoiceRecord
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import ExchangeStatus, IdentifiedBy
 from tests.trainer.tiny import VOCABULARY
 

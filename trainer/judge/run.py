@@ -16,7 +16,8 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from ledger.errors import LedgerError
-from ledger.rewards.reading import Posting, RewardPost, post_rewards
+from ledger.rewards.posting import post_rewards
+from ledger.rewards.posts import Posting, RewardPost
 from ledger.vocabulary import JUDGE_SOURCE, GroupState, JudgeRunState
 from trainer.judge import transitions
 from trainer.judge.errors import JudgeError

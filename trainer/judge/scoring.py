@@ -9,7 +9,8 @@ from uuid import UUID
 from sqlalchemy import Engine
 
 from ledger.errors import LedgerError
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import SCORER_SOURCE, GroupState, JudgeRunState
 from trainer.judge.errors import ScorerAnswerError, ScorerUnreachableError
 from trainer.judge.group import Member, read_group

@@ -9,7 +9,8 @@ from sqlalchemy import Connection, text
 from ledger.errors import LedgerError
 from ledger.policies import Policy
 from ledger.rewards.metrics import reward_scale
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.siblings import runs as sibling_runs
 from ledger.siblings.originals import Original
 from ledger.siblings.runs import SiblingRun

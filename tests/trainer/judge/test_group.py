@@ -8,7 +8,8 @@ from sqlalchemy import Engine, text
 from ledger.recording import record_calls
 from ledger.records import Attribution, ChoiceRecord
 from ledger.rewards.metrics import Metric, declare_metric
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import IdentifiedBy
 from tests.fakes.judge import FakeJudge, scoring
 from tests.ledger.calls import later

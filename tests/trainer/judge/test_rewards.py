@@ -6,7 +6,9 @@ from sqlalchemy import Engine, text
 
 from ledger.erasure.erase import erase_all
 from ledger.erasure.subject import Subject
-from ledger.rewards.reading import RewardPost, post_reward, trajectory_rewards
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
+from ledger.rewards.reading import trajectory_rewards
 from ledger.vocabulary import ErasureSubject, StepState
 from tests.fakes.judge import FakeJudge, scoring
 from tests.trainer.judge.conftest import MakeJudge

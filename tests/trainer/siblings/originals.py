@@ -8,7 +8,8 @@ from sqlalchemy import Engine, text
 
 from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.recording import record_calls
-from ledger.rewards.reading import RewardPost, post_reward
+from ledger.rewards.posting import post_reward
+from ledger.rewards.posts import RewardPost
 from tests.fakes.vllm import FakeVllm
 from tests.fakes.vllm_tokens import prompt_ids_of
 from tests.trainer.traffic import call, rows
