@@ -1,5 +1,6 @@
 """What importing the client brings along, and what works without the openai SDK."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,10 +22,12 @@ HEAVY = {
 }
 
 
-def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def run(*arguments: str, cwd: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # found as a package is that somebody installed
     return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, text=True, capture_output=True, timeout=120, check=False
-    )
+        [sys.executable, *arguments],
+        cwd=cwd, env=environment, text=True, capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,9 @@ Client().reward("x", 1, unknown=2)
 """)
     others = tmp_path / "mypy.ini"  # types of other libraries take a minute and are not what is looked at
     others.write_text("[mypy-openai.*,httpx2.*]\nfollow_imports = skip\n")
-    done = run("-m", "mypy", "--strict", "--no-incremental", "--config-file", str(others), str(program))
+    done = run(
+        "-m", "mypy", "--strict", "--no-incremental", "--config-file", str(others), str(program), cwd=tmp_path
+    )
     lines = [line.split(": ", 1)[1] for line in done.stdout.splitlines() if ": " in line]
     assert lines[:3] == [
         'note: Revealed type is "str"',
