@@ -13,18 +13,14 @@ from proxy.errors import NotFoundError
 from proxy.management.bounded import in_transaction
 from proxy.management.nudge import Nudge
 from proxy.management.reward_request import parse_comparison
-from proxy.management.reward_routes import said
+from proxy.management.reward_routes import follow_up, said
 from proxy.management.scopes import Judging
 from proxy.parts import Parts
 
 
 def add_comparisons(app: FastAPI, parts: Parts, engine: AsyncEngine, nudge: Nudge) -> None:
     def told(result: ComparisonResult) -> dict[str, Any]:
-        halves = [half for half in (result.preferred, result.other) if half]
-        for half in halves:
-            parts.metrics.rewards.labels(half.status).inc()
-        if any(half.group_is_ready for half in halves):
-            nudge.send()
+        follow_up(parts, nudge, [half for half in (result.preferred, result.other) if half])
         return {
             "object": "comparison",
             "id": str(result.comparison_id),

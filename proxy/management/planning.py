@@ -4,7 +4,6 @@ Invariant: bounded in time, and the question is taken back when nobody waits for
 """
 
 import asyncio
-import json
 from time import monotonic
 from typing import Any
 from uuid import UUID
@@ -15,6 +14,7 @@ from ledger.plans import ask_plan, take_answer, withdraw_plan
 from proxy.errors import InvalidRequestError, NoWorkerError, ServerError, UnprocessableError
 from proxy.management.bounded import in_transaction
 from proxy.management.nudge import Nudge
+from proxy.management.reward_fields import check_names, json_of
 
 LOOK_SECONDS = 0.1
 RETRY_SECONDS = 10
@@ -26,14 +26,10 @@ _NOT_NUDGED = (
 
 def wants_plan(raw: bytes) -> bool:
     """`dry_run` of the body; no body is an empty one. Raises InvalidRequestError or UnprocessableError."""
-    try:
-        body = json.loads(raw) if raw.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequestError(f"The body is not JSON: {error}.") from error
+    body = json_of(raw) if raw.strip() else {}
     if not isinstance(body, dict):
         raise InvalidRequestError('The body must be a JSON object such as {"dry_run": true}.')
-    for name in body.keys() - {"dry_run"}:
-        raise UnprocessableError(f"'{name}' is no field of this route: it knows only 'dry_run'.", param=name)
+    check_names(body, ("dry_run",))
     if not isinstance(body.get("dry_run", False), bool):
         raise UnprocessableError("'dry_run' must be true or false.", param="dry_run")
     return bool(body.get("dry_run", False))

@@ -83,11 +83,16 @@ class RewardRoutes:
         return self._told(answer)[0]
 
     def _told(self, results: Sequence[RewardResult]) -> list[dict[str, Any]]:
-        for result in results:
-            self._parts.metrics.rewards.labels(result.status).inc()
-        if any(result.group_is_ready for result in results):
-            self._nudge.send()
+        follow_up(self._parts, self._nudge, results)
         return [said(result) for result in results]
+
+
+def follow_up(parts: Parts, nudge: Nudge, results: Sequence[RewardResult]) -> None:
+    """What is written is counted, and a group that is ready is told."""
+    for result in results:
+        parts.metrics.rewards.labels(result.status).inc()
+    if any(result.group_is_ready for result in results):
+        nudge.send()
 
 
 def _posting(caller: Caller, post: RewardPost) -> Posting:
