@@ -26,7 +26,7 @@ from trainer.ladder import Group, Member
 from trainer.rewards import read_rules, record_rules
 from trainer.settings import TrainerSettings
 from trainer.transitions import CLOSE_SOME, GIVE_BACK
-from trainer.verdicts import SampleRow, as_turn, defects_of, judge_groups, usable_members
+from trainer.verdicts import Defects, SampleRow, as_turn, defects_of, judge_groups, usable_members
 
 STORE = text("UPDATE groups SET reward_mean = :reward_mean, num_scored = :num_scored WHERE id = :id")
 USED = text(
@@ -76,9 +76,10 @@ def read_batch(
     groups = found_groups(connection, ids)
     routes = {member.route for group in groups for member in group.members if member.route is not None}
     running = read_running(connection, step.policy_id, routes)
-    rows = judge_groups(groups, running, step.parent_version, settings)
+    defects = defects_of(groups, step.parent_version, settings)
+    rows = judge_groups(groups, defects, running, step.parent_version, settings)
     if beside := _beside(connection, step, settings, groups, rows):
-        rows = judge_groups(groups, running, step.parent_version, settings, beside)
+        rows = judge_groups(groups, defects, running, step.parent_version, settings, beside)
     postponed = _over_budget(groups, rows, settings.step_max_tokens)
     # What is kept was compared with them all the same.
     groups = [group for group in groups if group.id not in postponed]
@@ -89,7 +90,7 @@ def read_batch(
         running=running,
         rules=read_rules(connection, step.policy_id),
     )
-    _note_seen(batch, groups, step.parent_version, settings)
+    _note_seen(batch, groups, defects)
     return batch
 
 
@@ -161,8 +162,7 @@ def _over_budget(groups: Sequence[Group], rows: dict[UUID, list[SampleRow]], max
     return postponed
 
 
-def _note_seen(batch: Batch, groups: Sequence[Group], parent_version: int, settings: TrainerSettings) -> None:
-    defects = defects_of(groups, parent_version, settings)
+def _note_seen(batch: Batch, groups: Sequence[Group], defects: Defects) -> None:
     for group in groups:
         seen = [
             Seen(member.trajectory_id, group.id, member.route, member.reward)

@@ -41,13 +41,13 @@ class SampleRow:
 
 def judge_groups(
     groups: Sequence[Group],
+    defects: Defects,
     running: Mapping[str, Running],
     parent_version: int,
     settings: TrainerSettings,
     beside: Beside | None = None,
 ) -> dict[UUID, list[SampleRow]]:
     """By group, a row for each exchange of its members, in the members' order."""
-    defects = defects_of(groups, parent_version, settings)
     usable = {group.id: usable_members(group, defects) for group in groups}
     found = rungs(groups, usable, running, settings, beside or {})
     rows = {}
