@@ -16,7 +16,7 @@ from ledger.tables import policies, policy_versions, projects
 from ledger.vocabulary import DEFAULT_PROJECT, VersionState
 
 LIVE_CHANNEL = "slipstream_live"
-_NOT_OURS = ("created_at", "retention_days", "combination")
+_NOT_OURS = ("created_at", "retention_days", "combination", "paused_at", "paused_reason")
 _PROJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text
 
 from ledger.errors import SchemaBehindError
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
 EXPECTED_REVISION = REVISIONS[-1]
 
 

@@ -36,6 +36,23 @@ class GroupState(StrEnum):
     SKIPPED = "skipped"
 
 
+class StepKind(StrEnum):
+    """What a step learns from."""
+
+    GRPO = "grpo"  # rewards: the ladder's advantages
+    SFT = "sft"  # demonstrations, teachers' answers, the best trajectories
+    DPO = "dpo"  # comparisons
+
+
+class RequestState(StrEnum):
+    """waiting -> taken -> done, or refused from either: what became of a step that somebody asked for."""
+
+    WAITING = "waiting"
+    TAKEN = "taken"
+    DONE = "done"
+    REFUSED = "refused"
+
+
 class StepState(StrEnum):
     """claimed -> built -> updated -> saved -> published, or failed / skipped from any of the first four."""
 

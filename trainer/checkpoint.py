@@ -7,7 +7,6 @@ state.json). Invariant: where the adapter has its name, its checkpoint is comple
 import json
 import shutil
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +27,12 @@ from trainer.adapter_files import (
 )
 from trainer.claim import Step
 from trainer.errors import AdapterRefusedError, BatchError, CheckpointError, SurroundingsError
-from trainer.policy_model import PolicyModel
-from trainer.probe import make_probe
+from trainer.learned import Learned
+from trainer.parent import Parent
 from trainer.settings import TrainerSettings
 
 OPTIMIZER = "optimizer.safetensors"
 STATE = "state.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Parent:
-    """What a step starts from; all None for version 0."""
-
-    adapter: dict[str, Tensor] | None = None
-    moments: dict[str, Tensor] | None = None
-    optimizer_step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +86,20 @@ def read_saved(settings: TrainerSettings, line: str, version: int) -> Saved:
         raise CheckpointError(f"the checkpoint of {name} cannot be read: {error}") from error
 
 
-def save(settings: TrainerSettings, line: str, step: Step, model: PolicyModel, optimizer_step: int) -> Saved:
+def save(settings: TrainerSettings, line: str, step: Step, learned: Learned) -> Saved:
     """Write checkpoint, then adapter. Raises SurroundingsError if the disk does not take them."""
     name = adapter_name(line, step.version)
-    adapter, optimizer = adapter_files(model, settings.base_model), save_safetensors(model.optimizer_state())
+    adapter, optimizer = adapter_files(learned.adapter, learned.config), save_safetensors(learned.moments)
     state: dict[str, Any] = {
         "step_id": str(step.id),
         "version": step.version,
         "parent_version": step.parent_version,
-        "optimizer_step": optimizer_step,
+        "optimizer_step": learned.optimizer_step,
         "seed": step.seed,
         "settings": step.settings,
         "adapter_sha256": sha256_of(adapter[WEIGHTS]),
         "optimizer_sha256": sha256_of(optimizer),
-        "probe": make_probe(model),
+        "probe": learned.probe,
     }
     checkpoint = settings.checkpoints_root / name
     mark = f"{step.id.hex}.{step.fencing_token}"
@@ -124,15 +114,11 @@ def save(settings: TrainerSettings, line: str, step: Step, model: PolicyModel, o
     return Saved(name, settings.adapters / name, state["adapter_sha256"], state)
 
 
-def adapter_files(model: PolicyModel, base_model: str) -> dict[str, bytes]:
-    """An adapter as peft writes it, checked before it gets a name. Sets are sorted: the same bytes each time."""
-    config = {key: _plain(value) for key, value in model.peft.peft_config["default"].to_dict().items()}
-    config |= {"base_model_name_or_path": base_model, "inference_mode": True}
-    config["target_modules"] = model.target_modules
-    tensors = model.adapter_state()
+def adapter_files(tensors: dict[str, Tensor], config: dict[str, Any]) -> dict[str, bytes]:
+    """An adapter as peft writes it, checked before it gets a name."""
     try:
         check_config(config)
-        check_tensors(tensors, model.shape.rank, model.target_modules)
+        check_tensors(tensors, config["r"], config["target_modules"])
     except AdapterRefusedError as error:
         raise BatchError(f"the update made an adapter that cannot be served: {error}") from error
     return {CONFIG: _as_json(config), WEIGHTS: save_safetensors(tensors, metadata={"format": "pt"})}
@@ -145,9 +131,3 @@ def _read_state(settings: TrainerSettings, name: str) -> dict[str, Any]:
 
 def _as_json(value: dict[str, Any]) -> bytes:
     return json.dumps(value, indent=2, sort_keys=True).encode()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, set):
-        return sorted(value)
-    return value.value if isinstance(value, Enum) else value

@@ -15,12 +15,14 @@ from ledger.groups.readiness import ReadyGroup, ready_groups
 from ledger.identifiers import new_id
 from ledger.policies import Policy
 from ledger.rewards.late import move_late_of_steps
-from ledger.vocabulary import ACTIVE_STEP_STATES, StepState
+from ledger.vocabulary import ACTIVE_STEP_STATES, StepKind, StepState
 from trainer.adapter_names import highest_version_on_disk
 from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
 
-_COLUMNS = "id, policy_id, version, parent_version, state, attempt, fencing_token, seed, settings, metrics"
+_COLUMNS = (
+    "id, policy_id, version, parent_version, state, attempt, fencing_token, seed, settings, metrics, kind"
+)
 ACTIVE = ", ".join(f"'{state}'" for state in ACTIVE_STEP_STATES)
 
 RESUMABLE = text(
@@ -71,6 +73,7 @@ class Step:
     seed: int
     settings: dict[str, Any]
     metrics: dict[str, Any]
+    kind: StepKind = StepKind.GRPO
 
 
 def resume(connection: Connection, policy: Policy, settings: TrainerSettings, owner: str) -> Step | None:
@@ -146,4 +149,4 @@ def _begin(
 
 def _step(row: Row[Any]) -> Step:
     values = dict(row._mapping)  # noqa: SLF001 - public, despite its underscore
-    return Step(**(values | {"state": StepState(values["state"])}))
+    return Step(**(values | {"state": StepState(values["state"]), "kind": StepKind(values["kind"])}))

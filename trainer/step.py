@@ -19,6 +19,7 @@ from trainer import build, checkpoint, claim, transitions
 from trainer.batch_metrics import batch_metrics, nothing_to_learn
 from trainer.checkpoint import Saved
 from trainer.claim import Step
+from trainer.learned import learn
 from trainer.lease import Lease
 from trainer.memory import peak_memory_mib
 from trainer.model_cache import ModelCache
@@ -27,7 +28,6 @@ from trainer.publish import load_and_probe, unload_old_versions
 from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
 from trainer.snapshot import snapshot
-from trainer.update import update
 
 logger = structlog.get_logger()
 ALL_ERASED = "All that it was built from was erased before it was learned from."
@@ -182,11 +182,9 @@ def _update(run: _Run) -> Saved | None:
             return None
     model = run.trainer.models.get(settings)
     parent = checkpoint.read_parent(settings, run.policy.line, step.parent_version)
-    model.reset(parent.adapter, parent.moments)
-    optimizer_step = parent.optimizer_step + 1
     seconds_load = run.seconds()
-    learned = update(model, samples, settings, optimizer_step=optimizer_step, between_rows=run.lease.check)
-    metrics = learned | {
+    learned = learn(model, parent, samples, settings, run.lease.check)
+    metrics = learned.metrics | {
         "seconds_load": seconds_load,
         "seconds_update": run.seconds(),
         "peak_memory_mib": peak_memory_mib(),
@@ -197,7 +195,7 @@ def _update(run: _Run) -> Saved | None:
     run.lease.check()
     with run.trainer.engine.begin() as connection:
         transitions.hold(connection, step)
-        return checkpoint.save(settings, run.policy.line, step, model, optimizer_step)
+        return checkpoint.save(settings, run.policy.line, step, learned)
 
 
 def publish(run: _Run) -> None:

@@ -9,7 +9,14 @@ from ledger.tables.capture import capture_hours, capture_processes
 from ledger.tables.erasure import erasures, exports, tombstones
 from ledger.tables.exchanges import exchanges
 from ledger.tables.judging import judge_runs
-from ledger.tables.learning import plans, route_baselines, step_samples, training_steps, workers
+from ledger.tables.learning import (
+    plans,
+    route_baselines,
+    step_requests,
+    step_samples,
+    training_steps,
+    workers,
+)
 from ledger.tables.metadata import metadata
 from ledger.tables.removals import removals
 from ledger.tables.rewards import comparisons, reward_events
@@ -37,6 +44,7 @@ __all__ = [
     "reward_events",
     "route_baselines",
     "sibling_runs",
+    "step_requests",
     "step_samples",
     "tombstones",
     "training_steps",

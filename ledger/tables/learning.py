@@ -19,7 +19,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from ledger.tables.metadata import created_at, metadata, one_of
-from ledger.vocabulary import ACTIVE_STEP_STATES, BaselineKind, Reason, StepState
+from ledger.vocabulary import ACTIVE_STEP_STATES, BaselineKind, Reason, RequestState, StepKind, StepState
 
 _ACTIVE = ", ".join(f"'{state}'" for state in ACTIVE_STEP_STATES)
 
@@ -66,13 +66,51 @@ training_steps = Table(
     ),
     Column("finished_at", DateTime(timezone=True), comment="When it was published, failed or skipped."),
     created_at(),
+    Column(
+        "kind",
+        Text,
+        nullable=False,
+        server_default=text("'grpo'"),
+        comment="What it learns from: grpo (rewards), sft (answers to imitate) or dpo (comparisons).",
+    ),
     one_of("state", StepState),
+    one_of("kind", StepKind),
     CheckConstraint("version > parent_version", name="version_grows"),
     Index(
         "uq_training_steps_active", "policy_id", unique=True, postgresql_where=text(f"state IN ({_ACTIVE})")
     ),
     Index("ix_training_steps_version", "policy_id", "version"),
     comment="Training steps. At most one per policy is active; Postgres decides who runs it.",
+)
+
+step_requests = Table(
+    "step_requests",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="UUIDv7 of the request."),
+    Column("policy_id", Uuid, ForeignKey("policies.id"), nullable=False, comment="The policy to train."),
+    Column("kind", Text, nullable=False, comment="What to learn from: grpo, sft or dpo."),
+    Column(
+        "arguments",
+        JSONB,
+        nullable=False,
+        server_default=text("'{}'"),
+        comment="What was asked for: which rows, how many, settings of this step alone.",
+    ),
+    Column(
+        "state",
+        Text,
+        nullable=False,
+        server_default=text("'waiting'"),
+        comment="waiting, taken (by a step), done or refused.",
+    ),
+    Column("step_id", Uuid, ForeignKey("training_steps.id"), comment="The step that took it."),
+    Column("reason", Text, comment="Why it was refused, or how its step ended, in one sentence."),
+    Column("finished_at", DateTime(timezone=True), comment="When it was done or refused."),
+    created_at(),
+    one_of("kind", StepKind),
+    one_of("state", RequestState),
+    Index("ix_step_requests_open", "policy_id", "id", postgresql_where=text("state IN ('waiting', 'taken')")),
+    comment="Steps that somebody asked for; each is made once, in the order of asking.",
 )
 
 step_samples = Table(

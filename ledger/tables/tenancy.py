@@ -89,6 +89,8 @@ policies = Table(
         server_default=text("'mean'"),
         comment="How the judgements that count make one reward: mean (weighted), sum, min or last.",
     ),
+    Column("paused_at", DateTime(timezone=True), comment="Since when it begins no step; NULL = it learns."),
+    Column("paused_reason", Text, comment="Why it does not, in one sentence."),
     UniqueConstraint("project_id", "name"),
     one_of("combination", Combination),
     CheckConstraint("retention_days >= 1", name="retention_days_positive"),
@@ -142,6 +144,10 @@ policy_versions = Table(
     Column("adapter_sha256", Text, comment="Hex digest of adapter_model.safetensors."),
     Column("published_at", DateTime(timezone=True), comment="When it first became live."),
     created_at(),
+    Column(
+        "lora_rank", Integer, comment="The adapter's rank; NULL for the base, and before it was recorded."
+    ),
+    Column("lora_alpha", Double, comment="The adapter's alpha; likewise."),
     PrimaryKeyConstraint("policy_id", "version"),
     one_of("state", VersionState),
     comment="The line of versions of each policy. An adapter never changes once it has a name.",

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from alembic import op
 
+from migrations.views import views_before
+
 revision = "0011"
 down_revision = "0010"
 branch_labels = None
@@ -33,20 +35,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """The two views as the migrations before this one made them; nothing is held that they do not show."""
-    files = sorted(path for path in Path(__file__).parent.glob("*.sql") if path.name < "0011")
-    parts = [part for file in files for part in file.read_text(encoding="utf-8").split(";\n")]
-    comments = [part for part in parts if _is_comment(part)]
-    views = [_newest(parts, view) for view in _VIEWS]
     _run(f"DROP VIEW v1.judge_runs, v1.verdicts, {', '.join(_VIEWS)}")
-    _run(";\n".join([*views, *comments]))
+    _run(views_before(revision, _VIEWS))
     _run(_read("0001_reader.sql"))
-
-
-def _is_comment(part: str) -> bool:
-    """On one of the views, or on a column of it."""
-    words = part.split(None, 4)
-    return words[:2] == ["COMMENT", "ON"] and any(f"{words[3]}.".startswith(f"{view}.") for view in _VIEWS)
-
-
-def _newest(parts: list[str], view: str) -> str:
-    return [part for part in parts if f"VIEW {view} AS" in part][-1]

@@ -13,6 +13,8 @@ LISTS = {
     "How a call found its trajectory": [vocabulary.IdentifiedBy],
     "State of an exchange": [vocabulary.ExchangeStatus],
     "Groups: kind and state": [vocabulary.GroupKind, vocabulary.GroupState],
+    "What a step learns from": [vocabulary.StepKind],
+    "Asked for": [vocabulary.RequestState],
     "State of a step": [vocabulary.StepState],
     "State of a version": [vocabulary.VersionState],
     "What was erased, and how far": [vocabulary.ErasureSubject, vocabulary.ErasureState],

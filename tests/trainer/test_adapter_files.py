@@ -12,13 +12,16 @@ from trainer.adapter_files import CONFIG, WEIGHTS, check_adapter, write_director
 from trainer.adapter_names import highest_version_on_disk
 from trainer.checkpoint import adapter_files
 from trainer.errors import AdapterRefusedError
+from trainer.learned import adapter_config
 from trainer.policy_model import lora_config
 
 
 @pytest.fixture
 def adapter(model, tmp_path) -> Path:
     final = tmp_path / "adapters" / "default@1"
-    write_directory(final, adapter_files(model, "/models/base"), "mark")
+    write_directory(
+        final, adapter_files(model.adapter_state(), adapter_config(model, "/models/base")), "mark"
+    )
     return final
 
 
@@ -45,7 +48,10 @@ def test_the_configuration_is_pefts_and_the_same_bytes_each_time(model, adapter)
     assert config["base_model_name_or_path"] == "/models/base"
     assert (config["r"], config["lora_alpha"], config["modules_to_save"]) == (8, 16.0, None)
     assert config["target_modules"] == sorted(config["target_modules"])
-    assert adapter_files(model, "/models/base")[CONFIG] == (adapter / CONFIG).read_bytes()
+    assert (
+        adapter_files(model.adapter_state(), adapter_config(model, "/models/base"))[CONFIG]
+        == (adapter / CONFIG).read_bytes()
+    )
     assert lora_config(model.shape).modules_to_save is None
 
 
@@ -58,7 +64,9 @@ def test_what_was_saved_loads_back_through_peft_with_equal_logits(model, adapter
         for parameter in model.lora.values():
             parameter.normal_(0, 0.1)
     place = adapter.with_name("default@2")
-    write_directory(place, adapter_files(model, str(tiny_path)), "mark")
+    write_directory(
+        place, adapter_files(model.adapter_state(), adapter_config(model, str(tiny_path))), "mark"
+    )
     fresh = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(tiny_path), place).eval()
     logits = fresh(torch.tensor([[5, 6, 7]]), use_cache=False).logits[0, -1]
     torch.testing.assert_close(logits.log_softmax(-1).detach(), model.next_token_logprobs([5, 6, 7]))
