@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from ledger.policies import move_live
+from ledger.step_requests import end_request_of
 from ledger.vocabulary import Reason, StepState
 from trainer.claim import ACTIVE, Step
 from trainer.errors import LeaseLostError
@@ -73,6 +74,8 @@ def move(
     }
     if connection.execute(MOVE, values).rowcount != 1:
         raise LeaseLostError
+    if state in _FINAL:
+        end_request_of(connection, step.id, reason)
 
 
 def hold(connection: Connection, step: Step) -> None:
