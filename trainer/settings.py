@@ -25,6 +25,14 @@ def _known_rank(rank: int) -> int:
     return rank
 
 
+def _of_rewards(loss: LossKind) -> LossKind:
+    if loss is LossKind.NLL:
+        raise ValueError(
+            "rewards are learned from with `cispo` or `ppo`; demonstrations with `slipstream sft`"
+        )
+    return loss
+
+
 def _urls(value: object) -> object:
     if isinstance(value, str):
         return tuple(url.strip().rstrip("/").removesuffix("/v1") for url in value.split(",") if url.strip())
@@ -94,7 +102,7 @@ class TrainerSettings(EnvironmentSettings):
     baseline_window: Count = _learning("SLIPSTREAM_BASELINE_WINDOW", 256)
     scale_by_std: bool = _learning("SLIPSTREAM_SCALE_BY_STD", False)
     train_truncated: bool = _learning("SLIPSTREAM_TRAIN_TRUNCATED", True)
-    loss: LossKind = _learning("SLIPSTREAM_LOSS", LossKind.CISPO)
+    loss: Annotated[LossKind, AfterValidator(_of_rewards)] = _learning("SLIPSTREAM_LOSS", LossKind.CISPO)
     cispo_cap: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_CISPO_CAP", 3.0)
     clip_low: Annotated[float, Field(gt=0, lt=1)] = _learning("SLIPSTREAM_CLIP_LOW", 0.2)
     clip_high: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_CLIP_HIGH", 0.28)

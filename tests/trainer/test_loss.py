@@ -45,7 +45,20 @@ def test_ppo_clips_only_where_the_bound_makes_it_worse() -> None:
     assert metrics.num_clipped == 1
 
 
-@pytest.mark.parametrize("kind", LossKind)
+def test_nll_weighs_the_likelihood_and_looks_at_no_sampling_logprob() -> None:
+    row = row_of(
+        turn(1, [5], [7, 2], advantage=1.0, sampling_logprob=float("nan")),
+        turn(2, [5], [8], advantage=-0.5, sampling_logprob=-90.0),
+    )
+    policy_logprobs_T = torch.tensor([-1.0, -2.0, -4.0], requires_grad=True)
+    loss, metrics = row_loss(row, policy_logprobs_T, 6, LossSettings(kind=LossKind.NLL))
+    loss.backward()
+    assert loss.item() == pytest.approx((1.0 + 2.0 - 0.5 * 4.0) / 6)
+    torch.testing.assert_close(policy_logprobs_T.grad, torch.tensor([-1.0, -1.0, 0.5]) / 6)
+    assert metrics.num_masked == metrics.num_clipped == 0
+
+
+@pytest.mark.parametrize("kind", [LossKind.CISPO, LossKind.PPO])
 @pytest.mark.parametrize("kl_weight", [0.0, 0.5])
 def test_a_masked_token_gets_no_gradient_however_far_off_it_is(kind, kl_weight) -> None:
     row = row_of(turn(1, [5], [7, 8, 2], sampling_logprob=-1.0))

@@ -6,8 +6,12 @@ gradient.
 
 CISPO (MiniMax-M1, arXiv:2506.13585, eq. 4-5): -min(ratio, cap).detach() * A * policy_logprob; only the upper cap, and no
 division per sequence. PPO (arXiv:1707.06347, eq. 7): -min(ratio * A, clip(ratio, 1 - low, 1 + high) * A).
+NLL, for demonstrations and preferences: -A * policy_logprob, a negative log-likelihood weighted by the advantage; the
+sampling logprobs are not looked at.
 KL to the base: k3 = exp(d) - d - 1 with d = base - policy (Schulman, "Approximating KL divergence", 2020).
 """
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -35,6 +39,8 @@ def row_loss(
 
     Raises NotFiniteError, which names the exchange, where a logprob is NaN or infinite.
     """
+    if settings.kind is LossKind.NLL:  # what was demonstrated has no sampling logprobs
+        row = replace(row, sampling_logprobs_T=policy_logprobs_T.detach())
     require_finite(row, policy_logprobs_T)
     log_ratio_T = policy_logprobs_T.detach() - row.sampling_logprobs_T
     trusted_T = log_ratio_T.abs() <= settings.trust_log_ratio
@@ -71,6 +77,8 @@ def require_finite(row: PackedRow, policy_logprobs_T: Tensor) -> None:
 def _policy_terms(
     policy_logprobs_U: Tensor, sampling_logprobs_U: Tensor, advantages_U: Tensor, settings: LossSettings
 ) -> tuple[Tensor, Tensor]:
+    if settings.kind is LossKind.NLL:
+        return -advantages_U * policy_logprobs_U, torch.zeros_like(advantages_U, dtype=torch.bool)
     ratio_U = (policy_logprobs_U - sampling_logprobs_U).exp()
     if settings.kind is LossKind.CISPO:
         weight_U = ratio_U.detach().clamp(max=settings.cispo_cap)

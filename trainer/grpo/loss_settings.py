@@ -7,6 +7,7 @@ from enum import StrEnum
 class LossKind(StrEnum):
     CISPO = "cispo"
     PPO = "ppo"
+    NLL = "nll"  # -advantage * policy_logprob: no ratio, no trust mask. Demonstrations and preferences, not rewards
 
 
 @dataclass(frozen=True, slots=True)
