@@ -144,6 +144,16 @@ class PolicyModel:
         self.optimizer.zero_grad(set_to_none=True)
         return float(norm)
 
+    def rest(self) -> None:
+        """Take no step where there is nothing to learn: neither decay nor the parent's momentum moves a weight."""
+        assert self.optimizer is not None, "begin() comes first"
+        for parameter in self.lora.values():
+            parameter.grad = None
+            if not self.optimizer.state[parameter]:
+                zeros = torch.zeros_like(parameter)
+                moments = {"step": torch.zeros(()), "exp_avg": zeros, "exp_avg_sq": zeros.clone()}
+                self.optimizer.state[parameter] = moments
+
     def adapter_state(self) -> dict[str, Tensor]:
         """What vLLM loads: lora_A and lora_B of every layer, nothing else, on the CPU."""
         return {name: parameter.detach().cpu().contiguous() for name, parameter in self.lora.items()}

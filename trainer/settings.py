@@ -14,7 +14,7 @@ from pydantic_settings import NoDecode
 from ledger.groups.readiness import Readiness
 from ledger.settings import EnvironmentSettings
 from trainer.grpo.advantages import Baseline
-from trainer.grpo.loss_settings import LossKind, LossSettings
+from trainer.grpo.loss_settings import Importance, LossKind, LossSettings, Normalization
 
 VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
@@ -23,6 +23,14 @@ def _known_rank(rank: int) -> int:
     if rank not in VLLM_RANKS:
         raise ValueError(f"vLLM serves only the ranks {', '.join(map(str, VLLM_RANKS))}")
     return rank
+
+
+def _of_rewards(loss: LossKind) -> LossKind:
+    if loss is LossKind.NLL:
+        raise ValueError(
+            "rewards are learned from with `cispo` or `ppo`; demonstrations with `slipstream sft`"
+        )
+    return loss
 
 
 def _urls(value: object) -> object:
@@ -94,7 +102,10 @@ class TrainerSettings(EnvironmentSettings):
     baseline_window: Count = _learning("SLIPSTREAM_BASELINE_WINDOW", 256)
     scale_by_std: bool = _learning("SLIPSTREAM_SCALE_BY_STD", False)
     train_truncated: bool = _learning("SLIPSTREAM_TRAIN_TRUNCATED", True)
-    loss: LossKind = _learning("SLIPSTREAM_LOSS", LossKind.CISPO)
+    loss: Annotated[LossKind, AfterValidator(_of_rewards)] = _learning("SLIPSTREAM_LOSS", LossKind.CISPO)
+    importance: Importance = _learning("SLIPSTREAM_IMPORTANCE", Importance.TOKEN)
+    importance_cap: Annotated[float, Field(gt=0)] | None = _learning("SLIPSTREAM_IMPORTANCE_CAP", None)
+    normalize: Normalization = _learning("SLIPSTREAM_NORMALIZE", Normalization.TOKENS)
     cispo_cap: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_CISPO_CAP", 3.0)
     clip_low: Annotated[float, Field(gt=0, lt=1)] = _learning("SLIPSTREAM_CLIP_LOW", 0.2)
     clip_high: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_CLIP_HIGH", 0.28)
@@ -126,6 +137,13 @@ class TrainerSettings(EnvironmentSettings):
             raise ValueError("a step would never have enough groups: at least SLIPSTREAM_STEP_GROUPS")
         return step_max_groups
 
+    @field_validator("importance_cap")
+    @classmethod
+    def _has_no_other_cap(cls, importance_cap: float | None, info: ValidationInfo) -> float | None:
+        if importance_cap is not None and info.data.get("loss") is LossKind.CISPO:
+            raise ValueError("CISPO's ratio has SLIPSTREAM_CISPO_CAP: this one is for SLIPSTREAM_LOSS=ppo")
+        return importance_cap
+
     @property
     def checkpoints_root(self) -> Path:
         return self.checkpoints or self.adapters.parent / "checkpoints"
@@ -133,6 +151,9 @@ class TrainerSettings(EnvironmentSettings):
     def loss_settings(self) -> LossSettings:
         return LossSettings(
             kind=self.loss,
+            importance=self.importance,
+            importance_cap=self.importance_cap,
+            normalization=self.normalize,
             cispo_cap=self.cispo_cap,
             clip_low=self.clip_low,
             clip_high=self.clip_high,

@@ -14,6 +14,7 @@ from trainer.grpo.loss import NotFiniteError, row_loss
 from trainer.grpo.metrics import LossMetrics
 from trainer.grpo.packing import PackedRow, pack
 from trainer.grpo.samples import Sample
+from trainer.grpo.step_size import StepSize
 from trainer.policy_model import PolicyModel, deterministic
 from trainer.settings import TrainerSettings
 
@@ -40,7 +41,7 @@ def update(
             require_finite_gradients(model)
         except ArithmeticError as error:
             raise BatchError(str(error)) from error
-        grad_norm = model.apply(settings.grad_clip)
+        grad_norm = _move(model, samples, settings.grad_clip)
     return {
         **metrics.summary(),
         "grad_norm": grad_norm,
@@ -52,6 +53,14 @@ def update(
     }
 
 
+def _move(model: PolicyModel, samples: Sequence[Sample], grad_clip: float) -> float:
+    """Equal rewards move nothing, to the bit: not by weight decay, by momentum or towards the base either."""
+    if any(span.advantage for sample in samples for span in sample.spans):
+        return model.apply(grad_clip)
+    model.rest()
+    return 0.0
+
+
 def accumulate(
     model: PolicyModel,
     rows: Iterable[PackedRow],
@@ -60,8 +69,7 @@ def accumulate(
 ) -> LossMetrics:
     """Gradients of the whole step in the adapter's parameters, and the loss' metrics."""
     rows = list(rows)
-    num_step_tokens = sum(len(row.target_T) for row in rows)
-    metrics, loss_settings = LossMetrics(), settings.loss_settings()
+    size, metrics, loss_settings = StepSize.of(rows), LossMetrics(), settings.loss_settings()
     for row in rows:
         between_rows()
         base_logprobs_T = model.base_logprobs(row) if settings.kl else None
@@ -69,7 +77,7 @@ def accumulate(
         loss, row_metrics = row_loss(
             row,
             policy_logprobs_T,
-            num_step_tokens,
+            size,
             loss_settings,
             entropies_T=entropies_T,
             base_logprobs_T=base_logprobs_T,

@@ -13,6 +13,7 @@ from trainer.grpo.loss import NotFiniteError, row_loss
 from trainer.grpo.loss_settings import LossKind, LossSettings
 from trainer.grpo.packing import PackedRow, pack
 from trainer.grpo.samples import Turn, merge_turns
+from trainer.grpo.step_size import StepSize
 
 
 def row_of(*turns: Turn) -> PackedRow:
@@ -30,7 +31,7 @@ def test_loss_of_three_exchanges_by_hand() -> None:
     policy_logprobs_T = torch.tensor([log(0.5), log(0.25), log(0.5), log(0.4)])
     # ratios 1, 1, 2, 4 -> cap 3. Terms: -1*1*log.5, +.5*1*log.25, +.5*2*log.5, -2*3*log.4; over 8 tokens
     expected = (-log(0.5) + 0.5 * log(0.25) + 0.5 * 2 * log(0.5) - 2 * 3 * log(0.4)) / 8
-    loss, metrics = row_loss(row, policy_logprobs_T, 8, LossSettings())
+    loss, metrics = row_loss(row, policy_logprobs_T, StepSize(8, 2), LossSettings())
     assert loss.item() == pytest.approx(expected, rel=1e-5)
     assert metrics.num_clipped == 1
     assert metrics.summary()["ratio_mean"] == pytest.approx((1 + 1 + 2 + 4) / 4)
@@ -40,18 +41,35 @@ def test_loss_of_three_exchanges_by_hand() -> None:
 def test_ppo_clips_only_where_the_bound_makes_it_worse() -> None:
     row = row_of(turn(1, [5], [7], 1.0, 1.0, 0.0), turn(2, [5], [8], -1.0, 1.0, 0.0))
     policy_logprobs_T = torch.tensor([log(2.0), log(2.0)])  # ratio 2 twice
-    loss, metrics = row_loss(row, policy_logprobs_T, 2, LossSettings(kind=LossKind.PPO, clip_high=0.28))
+    loss, metrics = row_loss(
+        row, policy_logprobs_T, StepSize(2, 2), LossSettings(kind=LossKind.PPO, clip_high=0.28)
+    )
     assert loss.item() == pytest.approx(-(1.28 - 2.0) / 2)
     assert metrics.num_clipped == 1
 
 
-@pytest.mark.parametrize("kind", LossKind)
+def test_nll_weighs_the_likelihood_and_looks_at_no_sampling_logprob() -> None:
+    row = row_of(
+        turn(1, [5], [7, 2], advantage=1.0, sampling_logprob=float("nan")),
+        turn(2, [5], [8], advantage=-0.5, sampling_logprob=-90.0),
+    )
+    policy_logprobs_T = torch.tensor([-1.0, -2.0, -4.0], requires_grad=True)
+    loss, metrics = row_loss(row, policy_logprobs_T, StepSize(6, 2), LossSettings(kind=LossKind.NLL))
+    loss.backward()
+    assert loss.item() == pytest.approx((1.0 + 2.0 - 0.5 * 4.0) / 6)
+    torch.testing.assert_close(policy_logprobs_T.grad, torch.tensor([-1.0, -1.0, 0.5]) / 6)
+    assert metrics.num_masked == metrics.num_clipped == 0
+
+
+@pytest.mark.parametrize("kind", [LossKind.CISPO, LossKind.PPO])
 @pytest.mark.parametrize("kl_weight", [0.0, 0.5])
 def test_a_masked_token_gets_no_gradient_however_far_off_it_is(kind, kl_weight) -> None:
     row = row_of(turn(1, [5], [7, 8, 2], sampling_logprob=-1.0))
     policy_logprobs_T = torch.tensor([-1.1, -200.0, -0.9], requires_grad=True)
     settings = LossSettings(kind=kind, trust_log_ratio=2.0, kl_weight=kl_weight)
-    loss, metrics = row_loss(row, policy_logprobs_T, 3, settings, base_logprobs_T=torch.tensor([-1.0] * 3))
+    loss, metrics = row_loss(
+        row, policy_logprobs_T, StepSize(3, 2), settings, base_logprobs_T=torch.tensor([-1.0] * 3)
+    )
     loss.backward()
     assert policy_logprobs_T.grad[1] == 0.0
     assert all(policy_logprobs_T.grad[[0, 2]] != 0)
@@ -70,7 +88,7 @@ def test_on_policy_the_ratio_is_one_at_any_temperature(temperature) -> None:
     torch.testing.assert_close(found_T, expected)
     row = row_of(turn(1, [5], [3, 7], temperature=temperature))
     row = replace(row, sampling_logprobs_T=expected)
-    _, metrics = row_loss(row, found_T, 2, LossSettings())
+    _, metrics = row_loss(row, found_T, StepSize(2, 2), LossSettings())
     assert metrics.summary()["ratio_mean"] == pytest.approx(1.0, abs=1e-5)
 
 
@@ -96,13 +114,15 @@ def test_a_logprob_that_is_not_finite_names_its_exchange(value) -> None:
     row = row_of(turn(1, [5], [7]), turn(42, [6], [8, 9]))
     policy_logprobs_T = torch.tensor([-1.0, -1.0, value])
     with pytest.raises(NotFiniteError, match=str(UUID(int=42))):
-        row_loss(row, policy_logprobs_T, 3, LossSettings())
+        row_loss(row, policy_logprobs_T, StepSize(3, 2), LossSettings())
 
 
 def test_loss_is_not_the_only_figure_that_shows_life() -> None:
     """B113: on-policy with advantages that cancel the loss is near 0; ratio, entropy and KL are reported besides."""
     row = row_of(turn(1, [5], [7], 1.0, 1.0, -1.0), turn(2, [5], [8], -1.0, 1.0, -1.0))
-    loss, metrics = row_loss(row, torch.tensor([-1.0, -1.0]), 2, LossSettings(), entropies_T=torch.ones(2))
+    loss, metrics = row_loss(
+        row, torch.tensor([-1.0, -1.0]), StepSize(2, 2), LossSettings(), entropies_T=torch.ones(2)
+    )
     assert loss.item() == 0.0
     assert metrics.summary()["entropy"] == 1.0
     assert metrics.summary()["approximate_kl"] == pytest.approx(0.0)

@@ -1,5 +1,8 @@
 """Which settings a step keeps: all that decide what it does to the weights, also those that nobody has thought of yet."""
 
+import pytest
+from pydantic import ValidationError
+
 from trainer.settings import LEARNING_FIELDS, TIMING_FIELDS, Part, TrainerSettings
 
 PLACES = {
@@ -26,6 +29,11 @@ def test_a_step_that_goes_on_keeps_every_learning_setting_and_no_other() -> None
     assert (resumed.learning_rate, resumed.train_truncated) == (0.5, False)
     assert (resumed.policy, resumed.step_groups, resumed.lease_seconds) == ("other", 8, 60.0)
     assert resumed.step_max_wait_seconds == 7
+
+
+def test_the_loss_of_demonstrations_is_none_for_rewards() -> None:
+    with pytest.raises(ValidationError, match="slipstream sft"):
+        TrainerSettings(**PLACES, loss="nll")
 
 
 def test_what_decides_samples_and_loss_is_stored_with_the_step() -> None:

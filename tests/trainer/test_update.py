@@ -7,6 +7,7 @@ import torch
 
 from tests.trainer.tiny import random_samples, turn
 from trainer.errors import BatchError, CheckpointError, SurroundingsError
+from trainer.grpo.advantages import Baseline, group_baselines
 from trainer.grpo.samples import merge_turns
 from trainer.policy_model import LoraShape, PolicyModel
 from trainer.update import update
@@ -32,13 +33,38 @@ def test_an_update_raises_the_likelihood_of_what_was_better(model, settings_of) 
     assert metrics["num_trained_tokens"] == 2
 
 
-def test_advantages_of_zero_leave_the_weights_bit_identical(model, settings_of) -> None:
-    samples = [s for n in range(4) for s in merge_turns([turn(n, [5, 6], [7 + n], advantage=0.0)])]
+@pytest.mark.parametrize("changes", [{}, {"weight_decay": 0.5}, {"weight_decay": 0.5, "kl": 0.5}], ids=str)
+@pytest.mark.parametrize("num_steps_before", [0, 1])
+def test_equal_rewards_leave_the_weights_bit_identical(model, settings_of, changes, num_steps_before) -> None:
+    """B110: neither weight decay, nor the momentum of steps before, nor the pull to the base moves them."""
+    settings = settings_of(**changes)
     model.reset(None, None)
+    for number in range(num_steps_before):
+        learn(model, settings, random_samples(number))
+        model.reset(
+            {name: value.clone() for name, value in model.adapter_state().items()},
+            {name: value.clone() for name, value in model.optimizer_state().items()},
+        )
     before = bytes_of(model)
-    metrics = learn(model, settings_of(weight_decay=0.0), samples)
+    advantages = [each.advantage(0.7) for each in group_baselines([0.7] * 4, Baseline.MEAN)]
+    turns = [turn(n, [5, 6], [7 + n], advantage=advantage) for n, advantage in enumerate(advantages)]
+    metrics = learn(model, settings, [sample for made in turns for sample in merge_turns([made])])
     assert metrics["grad_norm"] == 0.0
     assert bytes_of(model) == before
+    if num_steps_before:
+        assert any(moment.abs().max() > 0 for moment in model.optimizer_state().values())
+
+
+def test_a_step_after_one_that_rested_is_a_first_step(model, settings_of) -> None:
+    settings, samples = settings_of(), random_samples(1)
+    model.reset(None, None)
+    learn(model, settings, samples)
+    expected = bytes_of(model)
+    model.reset(None, None)
+    learn(model, settings, merge_turns([turn(1, [5, 6], [7], advantage=0.0)]))
+    model.reset(model.adapter_state(), model.optimizer_state())
+    learn(model, settings, samples)
+    assert bytes_of(model) == expected
 
 
 def test_the_same_parent_and_samples_give_the_same_bytes_whatever_came_between(model, settings_of) -> None:
