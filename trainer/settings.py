@@ -136,13 +136,6 @@ class TrainerSettings(EnvironmentSettings):
             raise ValueError("a step would never have enough groups: at least SLIPSTREAM_STEP_GROUPS")
         return step_max_groups
 
-    @field_validator("step_min_tokens")
-    @classmethod
-    def _below_ceiling(cls, step_min_tokens: int, info: ValidationInfo) -> int:
-        if step_min_tokens > info.data.get("step_max_tokens", step_min_tokens):
-            raise ValueError("a step would never have enough tokens: at most SLIPSTREAM_STEP_MAX_TOKENS")
-        return step_min_tokens
-
     @property
     def checkpoints_root(self) -> Path:
         return self.checkpoints or self.adapters.parent / "checkpoints"
