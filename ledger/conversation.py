@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, literal_column, select
+from sqlalchemy.dialects.postgresql import JSONB
 
+from ledger.reshaping import RESHAPING_FIELDS, is_reshaped
 from ledger.tables import exchanges, trajectories
 
 
@@ -29,12 +31,23 @@ class WholeExchange:
     is_trainable: bool
     untrainable_reason: str | None
     num_completion_tokens: int | None
+    is_reshaped: bool = False  # see ledger.reshaping
 
 
 _AS_STORED = [
     "trajectory_id", "version", "choice_index", "completion_ids", "sampling_logprobs", "temperature", "top_p",
     "top_k", "finish_reason", "is_trainable", "untrainable_reason", "num_completion_tokens",
 ]  # fmt: skip
+
+
+# Of a request only what may reshape; an explored call was drawn without its min_p.
+_RESHAPING = literal_column(
+    f"""(SELECT jsonb_object_agg(field.key, field.value)
+        FROM jsonb_each(exchanges.request) AS field
+        WHERE field.key IN ({", ".join(f"'{name}'" for name in RESHAPING_FIELDS)})
+          AND NOT (field.key = 'min_p' AND exchanges.is_explored))""",  # noqa: S608 - names of our own
+    JSONB,
+).label("reshaping")
 
 
 def whole_exchanges(
@@ -45,7 +58,7 @@ def whole_exchanges(
     rows = connection.execute(
         select(
             of.id, of.prompt_ids, of.parent_exchange_id, of.num_shared_tokens, *(of[n] for n in _AS_STORED),
-            trajectories.c.group_id,
+            trajectories.c.group_id, _RESHAPING,
         )
         .join_from(exchanges, trajectories, trajectories.c.id == of.trajectory_id)
         .where(of.trajectory_id.in_(trajectory_ids))
@@ -55,7 +68,13 @@ def whole_exchanges(
     for row, prompt_ids in zip(rows, whole_prompts(rows), strict=True):
         kept = {name: getattr(row, name) for name in _AS_STORED}
         whole[row.trajectory_id].append(
-            WholeExchange(exchange_id=row.id, group_id=row.group_id, prompt_ids=prompt_ids, **kept)
+            WholeExchange(
+                exchange_id=row.id,
+                group_id=row.group_id,
+                prompt_ids=prompt_ids,
+                is_reshaped=is_reshaped(row.top_p, row.top_k, row.reshaping or {}),
+                **kept,
+            )
         )
     return whole
 

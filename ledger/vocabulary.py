@@ -170,6 +170,7 @@ class Reason(StrEnum):
     TOO_LONG = "too_long"
     TRUNCATED = "truncated"
     NO_BASELINE = "no_baseline"
+    RESHAPED = "reshaped"
     ERASED = "erased"
 
 

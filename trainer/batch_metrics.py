@@ -15,6 +15,7 @@ HELP = {
     "no_baseline": "post rewards for more calls of the same kind: a lone one is compared with "
     "SLIPSTREAM_BASELINE_MIN_SAMPLES others of its route, and X-Route names what belongs together",
     "truncated": "allow longer answers, or set SLIPSTREAM_TRAIN_TRUNCATED=true",
+    "reshaped": "sample without top_p, penalties or grammars, or set SLIPSTREAM_TRAIN_RESHAPED=true",
     "greedy": "calls at temperature 0 cannot teach: sample at a temperature above 0, or see SLIPSTREAM_EXPLORE_SHARE",
     "too_stale": "the samples are older than SLIPSTREAM_MAX_STALENESS versions: reward them sooner, or raise it",
     "too_long": "raise SLIPSTREAM_SAMPLE_MAX_TOKENS, if memory allows",

@@ -112,6 +112,7 @@ class TrainerSettings(EnvironmentSettings):
     baseline_window: Count = _learning("SLIPSTREAM_BASELINE_WINDOW", 256)
     scale_by_std: bool = _learning("SLIPSTREAM_SCALE_BY_STD", False)
     train_truncated: bool = _learning("SLIPSTREAM_TRAIN_TRUNCATED", True)
+    train_reshaped: bool = _learning("SLIPSTREAM_TRAIN_RESHAPED", True)
     loss: Annotated[LossKind, AfterValidator(_of_rewards)] = _learning("SLIPSTREAM_LOSS", LossKind.CISPO)
     importance: Importance = _learning("SLIPSTREAM_IMPORTANCE", Importance.TOKEN)
     importance_cap: Annotated[float, Field(gt=0)] | None = _learning("SLIPSTREAM_IMPORTANCE_CAP", None)

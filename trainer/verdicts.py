@@ -94,6 +94,8 @@ def exchange_defect(exchange: WholeExchange, parent_version: int, settings: Trai
         return Reason.TOO_STALE
     if exchange.finish_reason in CUT_OFF and not settings.train_truncated:
         return Reason.TRUNCATED
+    if exchange.is_reshaped and not settings.train_reshaped:
+        return Reason.RESHAPED
     return turn_defect(as_turn(exchange, 0.0), settings.sample_max_tokens)
 
 
@@ -111,6 +113,7 @@ def as_turn(exchange: WholeExchange, advantage: float) -> Turn:
         sampling_logprobs=exchange.sampling_logprobs or (),
         temperature=1.0 if exchange.temperature is None else exchange.temperature,
         advantage=advantage,
+        is_reshaped=exchange.is_reshaped,
     )
 
 

@@ -31,6 +31,10 @@ _NEW_MEANINGS = {
         "SELECT EXISTS (SELECT FROM step_requests WHERE state IN ('waiting', 'taken'))"
     ),
 }
+_REASONS = (("exchanges", "untrainable_reason"), ("step_samples", "reason"), ("groups", "reason"))
+_CHECK = text("""
+    SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = CAST(:table AS regclass) AND conname = :name
+""")
 _VIEWS = ("v1.steps", "v1.versions")
 
 
@@ -45,14 +49,24 @@ def _read(name: str) -> str:
 
 def upgrade() -> None:
     _run(_read("0012_training.sql"))
+    _run(_read("0012_reasons.sql"))
     _run(_read("0001_reader.sql"))
+    with op.get_context().autocommit_block():
+        for table, column in _REASONS:
+            _run(f"ALTER TABLE {table} VALIDATE CONSTRAINT ck_{table}_{column}_known")
 
 
 def downgrade() -> None:
-    """Refused where something is recorded that the older schema cannot say. Shapes of adapters and answered requests go."""
+    """Refused where something is recorded that the older schema cannot say, a new reason too. Shapes of adapters and answered requests go."""
     for name, question in _NEW_MEANINGS.items():
         if op.get_bind().scalar(text(question)):
             raise LedgerError(f"the schema before 0012 has no place for what is recorded: {name}")
+    for table, column in _REASONS:
+        name = f"ck_{table}_{column}_known"
+        known = str(op.get_bind().scalar(_CHECK, {"table": table, "name": name}))
+        _run(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+        older = known.replace(", 'reshaped'::text", "")
+        _run(f"ALTER TABLE {table} ADD CONSTRAINT {name} {older}")
     _run(f"DROP VIEW v1.step_requests, {', '.join(_VIEWS)}")
     _run(views_before(revision, _VIEWS))
     _run("DROP TABLE step_requests")

@@ -83,6 +83,10 @@ def truncated(engine: Engine) -> UUID:
     return add_group(engine, 1, [1.0, 0.0], choices=choices)[0]
 
 
+def reshaped(engine: Engine) -> UUID:
+    return add_group(engine, 1, [1.0, 0.0], top_p=0.9)[0]
+
+
 def lone_on_a_route(engine: Engine) -> UUID:
     [exchange_id] = add_group(engine, 1, [1.0])
     with engine.begin() as connection:
@@ -104,6 +108,7 @@ LEFT_OUT_BY_A_STEP: dict[Reason, tuple[Begin, dict[str, Any]]] = {
     Reason.TOO_STALE: (too_stale, {}),
     Reason.TOO_LONG: (alike, {"sample_max_tokens": 8}),
     Reason.TRUNCATED: (truncated, {"train_truncated": False}),
+    Reason.RESHAPED: (reshaped, {"train_reshaped": False}),
     Reason.NO_BASELINE: (lone_on_a_route, {}),
     Reason.GROUP_INCOMPLETE: (lone, {}),
 }

@@ -32,13 +32,12 @@ def row_loss(
 ) -> tuple[Tensor, LossMetrics]:
     """(loss with gradient, metrics without). `size` is that of the whole step.
 
-    The trust mask is a weight of 0, as IcePop's (arXiv:2510.18855, eq. 4-5): what is masked still counts in `size`, since it
+    The trust mask is a weight of 0, as IcePop's (arXiv:2510.18855): what is masked still counts in `size`, since it
     was sampled and judged, and fewer trusted tokens make a smaller step, not a louder rest. Truncated and otherwise unusable
     exchanges are none of the step's samples at all: they are in neither numerator nor denominator (B123).
     Raises NotFiniteError, which names the exchange, where a number is NaN or infinite.
     """
-    if settings.kind is LossKind.NLL:  # what was demonstrated was not sampled
-        row = replace(row, sampling_logprobs_T=policy_logprobs_T.detach())
+    row = _as_drawn(row, policy_logprobs_T.detach(), settings.kind)
     numbers = {
         "policy logprob": policy_logprobs_T,
         "sampling logprob": row.sampling_logprobs_T,
@@ -121,6 +120,20 @@ def require_finite(row: PackedRow, numbers: dict[str, Tensor]) -> None:
         found = ", ".join(f"{name} {float(value.detach()[index]):g}" for name, value in numbers.items())
         exchange_id = row.exchange_ids[int(row.owner_T[index])]
         raise NotFiniteError(f"exchange {exchange_id} gives a number that is not finite ({found})")
+
+
+def _as_drawn(row: PackedRow, policy_logprobs_T: Tensor, kind: LossKind) -> PackedRow:
+    """What was demonstrated was not drawn, and a forced token was no choice: their ratio is 1, whatever the policy.
+
+    A forced token also has no advantage: nothing else could have been written there.
+    """
+    if kind is LossKind.NLL:
+        return replace(row, sampling_logprobs_T=policy_logprobs_T)
+    return replace(
+        row,
+        sampling_logprobs_T=torch.where(row.forced_T, policy_logprobs_T, row.sampling_logprobs_T),
+        advantages_T=row.advantages_T.masked_fill(row.forced_T, 0.0),
+    )
 
 
 def _capped(level_U: Tensor, cap: float) -> tuple[Tensor, Tensor]:

@@ -8,15 +8,15 @@ from torch import Tensor
 from trainer.grpo.packing import PackedRow
 from trainer.grpo.ratios import sequence_means
 
-TAIL = 1.5  # a ratio above it, or below 1 / it, is in a tail
+TAIL = 2.0  # a ratio above it, or below 1 / it, is in a tail
 LARGEST_LOG_RATIO = 20.0  # a ratio is shown as at most e^20: what is stored has to be finite
-MAXIMA = ("ratio_max", "sequence_ratio_max", "difference_max")
+MAXIMA = ("ratio_max", "inverse_ratio_max", "sequence_ratio_max")
 
 
 @dataclass(frozen=True, slots=True)
 class LossMetrics:
     """Sums over trained tokens, masked ones too; MAXIMA are maxima. Example: two tokens of ratio 1.0 and 3.2 with cap 3:
-    num_tokens 2, ratio_sum 4.2, ratio_max 3.2, num_above 1, num_clipped 1. `summary()` divides.
+    num_tokens 2, ratio_sum 4.2, ratio_max 3.2, num_high 1, num_clipped 1. `summary()` divides.
     """
 
     loss: float = 0.0
@@ -24,8 +24,8 @@ class LossMetrics:
     num_spans: int = 0
     num_clipped: int = 0
     num_masked: int = 0
-    num_above: int = 0
-    num_below: int = 0
+    num_high: int = 0
+    num_low: int = 0
     num_clipped_spans: int = 0  # exchanges of which a token was clipped or capped
     num_masked_spans: int = 0
     num_bounded_spans: int = 0  # either
@@ -38,8 +38,8 @@ class LossMetrics:
     entropy_sum: float = 0.0
     policy_logprob_sum: float = 0.0
     ratio_max: float = 0.0
+    inverse_ratio_max: float = 0.0
     sequence_ratio_max: float = 0.0
-    difference_max: float = 0.0
 
     @classmethod
     def of(
@@ -62,8 +62,8 @@ class LossMetrics:
         found: dict[str, Tensor] = {
             "num_clipped": clipped_T.sum(),
             "num_masked": masked_T.sum(),
-            "num_above": (ratio_T > TAIL).sum(),
-            "num_below": (ratio_T < 1 / TAIL).sum(),
+            "num_high": (ratio_T > TAIL).sum(),
+            "num_low": (ratio_T < 1 / TAIL).sum(),
             "num_clipped_spans": _num_spans(row, clipped_T),
             "num_masked_spans": _num_spans(row, masked_T),
             "num_bounded_spans": _num_spans(row, clipped_T | masked_T),
@@ -76,8 +76,8 @@ class LossMetrics:
             "entropy_sum": none if entropies_T is None else entropies_T.detach().sum(),
             "policy_logprob_sum": policy_logprobs_T.detach().sum(),
             "ratio_max": ratio_T.max(),
+            "inverse_ratio_max": (-log_T).exp().max(),
             "sequence_ratio_max": sequence_ratio_E.max(),
-            "difference_max": log_T.abs().max(),
         }
         values = torch.stack([value.double() for value in found.values()]).tolist()
         sums = {n: int(v) if n.startswith("num_") else v for n, v in zip(found, values, strict=True)}
@@ -98,13 +98,14 @@ class LossMetrics:
     def summary(self) -> dict[str, float]:
         """The figures of `training_steps.metrics`: per trained token, or per exchange where the name says so."""
         tokens, spans = max(self.num_tokens, 1), max(self.num_spans, 1)
-        base = {"kl_to_base": self.base_kl_sum / self.num_base_tokens} if self.num_base_tokens else {}
+        base = {"base_kl": self.base_kl_sum / self.num_base_tokens} if self.num_base_tokens else {}
         return base | {
             "loss": self.loss,
             "ratio_mean": self.ratio_sum / tokens,
             "ratio_max": self.ratio_max,
-            "ratio_above_fraction": self.num_above / tokens,
-            "ratio_below_fraction": self.num_below / tokens,
+            "ratio_min": 1 / self.inverse_ratio_max if self.num_tokens else 0.0,
+            "ratio_high_fraction": self.num_high / tokens,
+            "ratio_low_fraction": self.num_low / tokens,
             "sequence_ratio_mean": self.sequence_ratio_sum / spans,
             "sequence_ratio_max": self.sequence_ratio_max,
             "clipped_fraction": self.num_clipped / tokens,
@@ -113,7 +114,6 @@ class LossMetrics:
             "masked_exchange_fraction": self.num_masked_spans / spans,
             "bounded_exchange_fraction": self.num_bounded_spans / spans,
             "logprob_difference": self.absolute_sum / tokens,
-            "logprob_difference_max": self.difference_max,
             "approximate_kl": self.kl_sum / tokens,
             "entropy": self.entropy_sum / tokens,
             "policy_logprob": self.policy_logprob_sum / tokens,

@@ -37,6 +37,7 @@ class PackedRow:
     sampling_logprobs_T: Tensor
     temperatures_T: Tensor
     advantages_T: Tensor
+    forced_T: Tensor  # the only token that could be drawn there
     owner_T: Tensor
     exchange_ids: tuple[UUID, ...]
     num_unpacked_tokens: int  # what the same samples would cost one by one
@@ -63,7 +64,7 @@ class _Draft:
     token_ids: list[int] = field(default_factory=list)
     position_ids: list[int] = field(default_factory=list)
     blocks: list[tuple[int, int, list[int]]] = field(default_factory=list)  # start, stop, ancestors
-    terms: list[tuple[int, int, float, float, float, int]] = field(default_factory=list)
+    terms: list[tuple[int, int, float, float, float, bool, int]] = field(default_factory=list)
     exchange_ids: list[UUID] = field(default_factory=list)
 
 
@@ -91,8 +92,17 @@ def _add_terms(draft: _Draft, sample: Sample, path: Sequence[int]) -> None:
         draft.exchange_ids.append(span.exchange_id)
         for index, sampling_logprob in enumerate(span.sampling_logprobs, start=span.start):
             target = sample.token_ids[index]
+            is_forced = span.is_reshaped and sampling_logprob == 0
             draft.terms.append(
-                (path[index - 1], target, sampling_logprob, span.temperature, span.advantage, owner)
+                (
+                    path[index - 1],
+                    target,
+                    sampling_logprob,
+                    span.temperature,
+                    span.advantage,
+                    is_forced,
+                    owner,
+                )
             )
 
 
@@ -102,7 +112,7 @@ def _tensors(draft: _Draft, num_unpacked_tokens: int) -> PackedRow:
     for start, stop, ancestors in draft.blocks:
         mask_LL[start:stop, ancestors] = True
         mask_LL[start:stop, start:stop] = torch.ones(stop - start, stop - start, dtype=torch.bool).tril()
-    source, target, logprobs, temperatures, advantages, owner = zip(*draft.terms, strict=True)
+    source, target, logprobs, temperatures, advantages, forced, owner = zip(*draft.terms, strict=True)
     return PackedRow(
         token_ids_L=torch.tensor(draft.token_ids),
         position_ids_L=torch.tensor(draft.position_ids),
@@ -112,6 +122,7 @@ def _tensors(draft: _Draft, num_unpacked_tokens: int) -> PackedRow:
         sampling_logprobs_T=torch.tensor(logprobs, dtype=torch.float32),
         temperatures_T=torch.tensor(temperatures, dtype=torch.float32),
         advantages_T=torch.tensor(advantages, dtype=torch.float32),
+        forced_T=torch.tensor(forced),
         owner_T=torch.tensor(owner),
         exchange_ids=tuple(draft.exchange_ids),
         num_unpacked_tokens=num_unpacked_tokens,

@@ -23,6 +23,7 @@ class Turn:
     sampling_logprobs: Sequence[float]
     temperature: float = 1.0
     advantage: float = 0.0
+    is_reshaped: bool = False  # not drawn from the model's own distribution: see ledger.reshaping
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Span:
     sampling_logprobs: tuple[float, ...]
     temperature: float
     advantage: float
+    is_reshaped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,4 +104,5 @@ def _span(turn: Turn) -> Span:
         sampling_logprobs=tuple(turn.sampling_logprobs),
         temperature=turn.temperature,
         advantage=turn.advantage,
+        is_reshaped=turn.is_reshaped,
     )
