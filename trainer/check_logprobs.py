@@ -42,12 +42,14 @@ class LogprobCheck:
 
 
 def check_logprobs(settings: TrainerSettings, connection: Connection, limit: int = 16) -> LogprobCheck:
-    """Recompute the newest `limit` trainable exchanges of each of the newest four versions that have some. Raises CheckpointError if a version cannot be read."""
+    """Recompute the newest `limit` trainable exchanges of each of the newest four versions that have some; logprobs of reshaped
+    ones are of another distribution. Raises CheckpointError if a version cannot be read.
+    """
     policy = ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
     by_version: dict[int, list[WholeExchange]] = defaultdict(list)
     for exchange in _recent(connection, policy, limit):
         turn = as_turn(exchange, 0.0)
-        if turn_defect(turn, settings.sample_max_tokens) is None:
+        if turn_defect(turn, settings.sample_max_tokens) is None and not turn.is_reshaped:
             by_version[turn.version].append(exchange)
     model = ModelCache().get(settings)
     differences = [

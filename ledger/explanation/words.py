@@ -23,6 +23,7 @@ MEANING: dict[str, str] = {
     Reason.TOO_LONG: "it is longer than a training sequence may be",
     Reason.TRUNCATED: "it was cut off at its token limit, and the setting leaves such answers out",
     Reason.NO_BASELINE: "its route had too few rewards to compare with; it counts towards the route's running baseline",
+    Reason.RESHAPED: "it was drawn from a cut, pushed or forced distribution, and the setting leaves such answers out",
     Reason.ERASED: "it was erased",
     WaitsFor.UNSCORED: "it waits for a reward",
     WaitsFor.PARTIAL: "its reward is partial: it waits for the final one, or for its group's deadline",
@@ -53,6 +54,8 @@ REMEDY: dict[str, str] = {
     Reason.TOO_LONG: "Raise SLIPSTREAM_SAMPLE_MAX_TOKENS, if memory allows",
     Reason.TRUNCATED: "Raise the calls' token limit, or set SLIPSTREAM_TRAIN_TRUNCATED",
     Reason.NO_BASELINE: "Post more rewards on its route: the next ones are compared with it",
+    Reason.RESHAPED: "Sample without top_p, top_k, min_p, penalties, biases, grammars and forced tools, or set "
+    "SLIPSTREAM_TRAIN_RESHAPED",
     Reason.ERASED: _NOTHING,
     WaitsFor.UNSCORED: "POST /v1/trajectories/{id}/reward",
     WaitsFor.PARTIAL: 'Post the final reward (without `"final": false`), or wait for the deadline',

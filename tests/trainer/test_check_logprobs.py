@@ -37,6 +37,15 @@ def test_logprobs_recorded_at_each_version_agree(engine, make_trainer) -> None:
     assert found.max_difference < 1e-4
 
 
+def test_what_was_not_drawn_from_the_models_own_distribution_is_not_compared(engine, make_trainer) -> None:
+    trainer = make_trainer()
+    with engine.begin() as connection:
+        record_calls(connection, [honest(trainer, 10, 0), call(11, 2, top_p=0.9)])
+        found = check_logprobs(trainer.settings, connection, limit=4)
+    assert found.num_exchanges == 2
+    assert found.max_difference < 1e-4
+
+
 def test_logprobs_of_another_version_or_position_do_not_agree(engine, make_trainer) -> None:
     """An off-by-one in the logprobs, or a wrong version, is what this check is for."""
     trainer = make_trainer(learning_rate=0.1)
