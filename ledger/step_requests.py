@@ -19,7 +19,7 @@ ASK = text(
 )
 NEXT = text(
     "SELECT id, policy_id, kind, arguments FROM step_requests WHERE policy_id = :policy_id AND state = 'waiting'"
-    " ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
+    " AND (NOT :is_paused OR arguments -> 'even_if_paused' = 'true') ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
 )
 TAKE = text(
     "UPDATE step_requests SET state = 'taken', step_id = :step_id WHERE id = :id AND state = 'waiting'"
@@ -62,9 +62,11 @@ def ask_step(connection: Connection, policy_id: UUID, kind: StepKind, arguments:
     return request_id
 
 
-def next_request(connection: Connection, policy_id: UUID) -> StepRequest | None:
-    """The oldest that waits, locked until the transaction ends; None too where another worker has it locked."""
-    row = connection.execute(NEXT, {"policy_id": policy_id}).one_or_none()
+def next_request(connection: Connection, policy_id: UUID, *, is_paused: bool = False) -> StepRequest | None:
+    """The oldest that waits, locked until the transaction ends; None too where another worker has it locked. Of a
+    paused policy: that waits for no resumption.
+    """
+    row = connection.execute(NEXT, {"policy_id": policy_id, "is_paused": is_paused}).one_or_none()
     if row is None:
         return None
     return StepRequest(row.id, row.policy_id, StepKind(row.kind), row.arguments)

@@ -15,8 +15,11 @@ from ledger.groups.readiness import ReadyGroup, ready_groups
 from ledger.identifiers import new_id
 from ledger.policies import Policy
 from ledger.rewards.late import move_late_of_steps
+from ledger.step_requests import take_request
 from ledger.vocabulary import ACTIVE_STEP_STATES, StepKind, StepState
 from trainer.adapter_names import highest_version_on_disk
+from trainer.beginning import Beginning
+from trainer.requested import requested
 from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
 
@@ -45,11 +48,13 @@ HIGHEST = text(
 )
 BEGIN = text(
     "INSERT INTO training_steps (id, policy_id, version, parent_version, state, lease_owner, lease_expires_at, seed,"
-    " settings) VALUES (:id, :policy_id, :version, :parent_version, 'claimed', :owner,"
-    " clock_timestamp() + make_interval(secs => :lease_seconds), :seed, CAST(:settings AS jsonb))"
+    " settings, kind) VALUES (:id, :policy_id, :version, :parent_version, 'claimed', :owner,"
+    " clock_timestamp() + make_interval(secs => :lease_seconds), :seed, CAST(:settings AS jsonb), :kind)"
     f" ON CONFLICT (policy_id) WHERE state IN ({ACTIVE}) DO NOTHING RETURNING {_COLUMNS}"
 )
-LOCK_POLICY = text("SELECT live_version FROM policies WHERE id = :policy_id FOR NO KEY UPDATE")
+LOCK_POLICY = text(
+    "SELECT live_version, paused_at IS NOT NULL AS is_paused FROM policies WHERE id = :policy_id FOR NO KEY UPDATE"
+)
 LOCK_GROUPS = text(
     "SELECT id FROM groups WHERE id = ANY(:group_ids) AND state = 'open' ORDER BY id FOR UPDATE SKIP LOCKED"
 )
@@ -88,20 +93,25 @@ def resume(connection: Connection, policy: Policy, settings: TrainerSettings, ow
 def claim(
     connection: Connection, policy: Policy, settings: TrainerSettings, owner: str, scored: ScoredGroups
 ) -> Step | None:
-    """Begin a step on the groups that are ready, if there are enough or they waited long enough."""
-    live_version: int = connection.execute(LOCK_POLICY, {"policy_id": policy.id}).scalar_one()
+    """Begin the step that somebody asked for, or one on the groups that are ready, if it is time."""
+    locked = connection.execute(LOCK_POLICY, {"policy_id": policy.id}).one()
     if connection.execute(HAS_ACTIVE, {"policy_id": policy.id}).first():
         return None
     among = scored.among(connection, policy.id, also=move_late_of_steps(connection, policy.id))
+    asked = requested(connection, policy, settings, among, is_paused=locked.is_paused)
+    if asked is not None:
+        request, beginning = asked
+        step = _begin(connection, policy, locked.live_version, settings, owner, beginning)
+        if step is not None:
+            take_request(connection, request.id, step.id)
+        return step
+    if locked.is_paused:
+        return None
     ready = next_groups(connection, policy, settings, among)
     if not is_time(connection, ready, settings):
         return None
-    group_ids = [group.group_id for group in ready]
-    group_ids = list(connection.execute(LOCK_GROUPS, {"group_ids": group_ids}).scalars())
-    step = _begin(connection, policy, live_version, settings, owner) if group_ids else None
-    if step is not None:
-        connection.execute(TAKE_GROUPS, {"step_id": step.id, "group_ids": group_ids})
-    return step
+    due = Beginning(StepKind.GRPO, settings.learning(), tuple(group.group_id for group in ready))
+    return _begin(connection, policy, locked.live_version, settings, owner, due)
 
 
 def next_groups(
@@ -130,8 +140,17 @@ def next_version(connection: Connection, policy: Policy, settings: TrainerSettin
 
 
 def _begin(
-    connection: Connection, policy: Policy, live_version: int, settings: TrainerSettings, owner: str
+    connection: Connection,
+    policy: Policy,
+    live_version: int,
+    settings: TrainerSettings,
+    owner: str,
+    beginning: Beginning,
 ) -> Step | None:
+    """None where it wants groups and somebody else has them all."""
+    group_ids = list(connection.execute(LOCK_GROUPS, {"group_ids": list(beginning.group_ids)}).scalars())
+    if beginning.group_ids and not group_ids:
+        return None
     version = next_version(connection, policy, settings)
     values = {
         "id": new_id(),
@@ -141,10 +160,14 @@ def _begin(
         "owner": owner,
         "lease_seconds": settings.lease_seconds,
         "seed": settings.seed * 1_000_003 + version,
-        "settings": json.dumps(settings.learning()),
+        "settings": json.dumps(beginning.settings),
+        "kind": beginning.kind,
     }
     row = connection.execute(BEGIN, values).one_or_none()
-    return None if row is None else _step(row)
+    if row is None:
+        return None
+    connection.execute(TAKE_GROUPS, {"step_id": row.id, "group_ids": group_ids})
+    return _step(row)
 
 
 def _step(row: Row[Any]) -> Step:
