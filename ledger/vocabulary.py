@@ -201,6 +201,16 @@ class GroupWaitsFor(StrEnum):
     STEP = "step"
 
 
+class StepWaitsFor(StrEnum):
+    """What a policy's next step waits for, in plans and in `slipstream status`."""
+
+    GROUPS = "groups"
+    TOKENS = "tokens"
+    HOURS = "hours"
+    INTERVAL = "interval"
+    RESUMPTION = "resumption"
+
+
 class ErasureSubject(StrEnum):
     """What an erasure is about."""
 

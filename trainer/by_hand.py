@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from ledger.groups.readiness import ready_groups
 from ledger.vocabulary import StepKind
 from trainer.beginning import Asked, Beginning, Refusal
+from trainer.ready import next_groups
 
 NOTHING = "No group is ready: `slipstream train --dry-run` lists what each one waits for."
 
@@ -14,8 +14,7 @@ def take(asked: Asked) -> Beginning | Refusal:
     readiness = asked.settings.readiness()
     if asked.request.arguments.get("skip_grace"):
         readiness = replace(readiness, grace_seconds=0.0)
-    limit = asked.settings.step_max_groups
-    ready = ready_groups(asked.connection, asked.policy.id, readiness, limit=limit, among=asked.among)
+    ready = next_groups(asked.connection, asked.policy.id, asked.settings, asked.among, readiness)
     if not ready:
         return Refusal(NOTHING)
     return Beginning(StepKind.GRPO, asked.settings.learning(), tuple(group.group_id for group in ready))

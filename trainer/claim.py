@@ -4,21 +4,21 @@ Invariant: every write of a step's holder says its token; the token of a step th
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, Row, text
 
-from ledger.groups.readiness import ReadyGroup, ready_groups
 from ledger.identifiers import new_id
 from ledger.policies import Policy
 from ledger.rewards.late import move_late_of_steps
 from ledger.step_requests import take_request
+from ledger.triggers import read_situation, waits_for
 from ledger.vocabulary import ACTIVE_STEP_STATES, StepKind, StepState
 from trainer.adapter_names import highest_version_on_disk
 from trainer.beginning import Beginning
+from trainer.ready import next_groups
 from trainer.requested import requested
 from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
@@ -59,9 +59,6 @@ LOCK_GROUPS = text(
     "SELECT id FROM groups WHERE id = ANY(:group_ids) AND state = 'open' ORDER BY id FOR UPDATE SKIP LOCKED"
 )
 TAKE_GROUPS = text("UPDATE groups SET state = 'claimed', step_id = :step_id WHERE id = ANY(:group_ids)")
-AGE_SECONDS = text(
-    "SELECT extract(epoch FROM clock_timestamp() - CAST(:moment AS timestamptz))::double precision"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,32 +102,11 @@ def claim(
         if step is not None:
             take_request(connection, request.id, step.id)
         return step
-    if locked.is_paused:
-        return None
-    ready = next_groups(connection, policy, settings, among)
-    if not is_time(connection, ready, settings):
+    ready = next_groups(connection, policy.id, settings, among)
+    if waits_for(settings.triggers(), read_situation(connection, policy.id, ready)):
         return None
     due = Beginning(StepKind.GRPO, settings.learning(), tuple(group.group_id for group in ready))
     return _begin(connection, policy, locked.live_version, settings, owner, due)
-
-
-def next_groups(
-    connection: Connection, policy: Policy, settings: TrainerSettings, among: Sequence[UUID] | None = None
-) -> list[ReadyGroup]:
-    """The groups (or those of them) that a step would take now. Asking changes nothing."""
-    limit = settings.step_max_groups
-    return ready_groups(connection, policy.id, settings.readiness(), limit=limit, among=among)
-
-
-def is_time(connection: Connection, ready: list[ReadyGroup], settings: TrainerSettings) -> bool:
-    """Enough groups, or one is ready for long enough (by Postgres' clock): late feedback makes no step of its own."""
-    if len(ready) >= settings.step_groups:
-        return True
-    if not ready:
-        return False
-    oldest = min(group.waiting_since for group in ready)
-    age = connection.execute(AGE_SECONDS, {"moment": oldest}).scalar_one()
-    return bool(age >= settings.step_max_wait_seconds)
 
 
 def next_version(connection: Connection, policy: Policy, settings: TrainerSettings) -> int:

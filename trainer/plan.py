@@ -12,13 +12,15 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Engine, text
 
-from ledger.groups.waiting import due_at, scored_groups
+from ledger.groups.waiting import scored_groups
 from ledger.policies import Policy, read_policies
 from ledger.reading import plain
+from ledger.triggers import read_situation, what_is_missing
 from ledger.vocabulary import StepState
 from ledger.workers import worker_of
 from trainer.build import Batch, read_batch
-from trainer.claim import ACTIVE, Step, is_time, next_groups
+from trainer.claim import ACTIVE, Step
+from trainer.ready import next_groups
 from trainer.settings import TrainerSettings
 from trainer.snapshot import snapshot
 
@@ -86,14 +88,14 @@ def _nobodys() -> dict[str, Any]:
 
 
 def _plan(connection: Connection, policy: Policy, settings: TrainerSettings) -> dict[str, Any]:
-    ready = next_groups(connection, policy, settings)
+    ready = next_groups(connection, policy.id, settings)
     batch = read_batch(connection, _step_of(policy), settings, [group.group_id for group in ready])
     active = connection.execute(ACTIVE_STEP, {"policy_id": policy.id}).mappings().first()
+    missing = what_is_missing(settings.triggers(), read_situation(connection, policy.id, ready))
     found = {
         "active_step": dict(active) if active else None,
-        "is_due": is_time(connection, ready, settings),
-        "num_groups_needed": max(0, settings.step_groups - len(ready)),
-        "due_at": due_at(ready, settings.planning()),
+        "is_due": not missing["waits_for"],
+        **missing,
         "groups": _groups(ready, batch),
         "postponed": batch.postponed,
         "not_ready": _not_ready(connection, policy, settings),

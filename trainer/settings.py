@@ -12,7 +12,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 from pydantic_settings import NoDecode
 
 from ledger.groups.readiness import Readiness
+from ledger.hours import readable_hours, readable_zone
 from ledger.settings import EnvironmentSettings
+from ledger.triggers import Triggers
 from trainer.grpo.advantages import Baseline
 from trainer.grpo.loss_settings import Importance, LossKind, LossSettings, Normalization
 
@@ -81,9 +83,17 @@ class TrainerSettings(EnvironmentSettings):
     checkpoints: Path | None = _place("SLIPSTREAM_CHECKPOINTS", None)
     # when a step starts, and with what
     step_groups: Count = _timing("SLIPSTREAM_STEP_GROUPS", 8)
-    step_max_groups: Count = _timing("SLIPSTREAM_STEP_MAX_GROUPS", 32)
-    step_max_wait_seconds: Seconds = _timing("SLIPSTREAM_STEP_MAX_WAIT_SECONDS", 900.0)
+    step_max_groups: Count = _timing("SLIPSTREAM_STEP_MAX_GROUPS", 512)
+    step_max_wait_seconds: Seconds = _timing("SLIPSTREAM_STEP_MAX_WAIT_SECONDS", 14_400.0)
     step_max_tokens: Count = _learning("SLIPSTREAM_STEP_MAX_TOKENS", 65_536)
+    step_min_tokens: Annotated[int, Field(ge=0)] = _timing("SLIPSTREAM_STEP_MIN_TOKENS", 2_048)
+    min_seconds_between_versions: Annotated[float, Field(ge=0)] = _timing(
+        "SLIPSTREAM_MIN_SECONDS_BETWEEN_VERSIONS", 60.0
+    )
+    train_hours: Annotated[str, AfterValidator(readable_hours)] = _timing("SLIPSTREAM_TRAIN_HOURS", "")
+    train_time_zone: Annotated[str, AfterValidator(readable_zone)] = _timing(
+        "SLIPSTREAM_TRAIN_TIME_ZONE", "UTC"
+    )
     sample_max_tokens: Count = _learning("SLIPSTREAM_SAMPLE_MAX_TOKENS", 8_192)
     row_tokens: Count = _learning("SLIPSTREAM_ROW_TOKENS", 1_024)
     group_grace_seconds: float = _timing("SLIPSTREAM_GROUP_GRACE_SECONDS", 30.0)
@@ -168,6 +178,9 @@ class TrainerSettings(EnvironmentSettings):
             min_samples=self.baseline_min_samples,
             has_running=self.running_baseline,
         )
+
+    def triggers(self) -> Triggers:
+        return Triggers.of(self.model_dump())
 
     def with_learning(self, stored: dict[str, Any]) -> "TrainerSettings":
         """These settings with a step's own learning settings: a step ends as it began (I9)."""

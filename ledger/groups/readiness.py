@@ -1,13 +1,14 @@
 """When a group can be trained: scored, and as complete as it will be. Asking changes nothing; a claim does."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 
 from ledger.direct import Question
+from ledger.groups.tokens import tokens_of
 from ledger.vocabulary import GroupKind
 
 MIN_SCORED = 2
@@ -119,6 +120,7 @@ class ReadyGroup:
     num_scored: int
     created_at: datetime
     waiting_since: datetime  # when its newest member came or was judged; of a late one, when its first was
+    num_tokens: int = 0  # completion tokens of its judged members that can be trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +159,12 @@ def ready_groups(
     with. At the deadline after the first judgement: whatever is there; the step says what becomes of it.
     """
     wanted = {**when.values(policy_id, among), "limit": limit}
-    return [
+    found = [
         ReadyGroup(kind=GroupKind(row.kind), **{n: getattr(row, n) for n in _AS_READ})
         for row in connection.execute(_READY, wanted)
     ]
+    num_tokens = tokens_of(connection, [group.group_id for group in found]) if found else {}
+    return [replace(group, num_tokens=num_tokens.get(group.group_id, 0)) for group in found]
 
 
 def lone_groups(

@@ -3,15 +3,15 @@
 Invariant: a moment here is one that a group reaches by itself; what only somebody's reward can bring has none.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, Row, text
 
-from ledger.groups.readiness import CANDIDATES, Readiness, ReadyGroup, ready_groups
+from ledger.groups.readiness import CANDIDATES, Readiness, ready_groups
+from ledger.triggers import Triggers, read_situation, what_is_missing
 from ledger.vocabulary import GroupKind, GroupWaitsFor
 from ledger.workers import Worker, worker_of
 
@@ -87,22 +87,14 @@ def next_step(connection: Connection, policy_id: UUID) -> dict[str, Any] | None:
     worker = worker_of(connection, policy_id)
     if worker is None:
         return None
-    settings = worker.settings
-    ready = ready_groups(connection, policy_id, readiness_of(worker), limit=settings["step_max_groups"])
+    triggers = Triggers.of(worker.settings)
+    ready = ready_groups(connection, policy_id, readiness_of(worker), limit=triggers.step_max_groups)
+    situation = read_situation(connection, policy_id, ready)
     return {
         "worker_seen_at": worker.seen_at,
         "num_ready": len(ready),
-        "num_groups_needed": max(0, settings["step_groups"] - len(ready)),
-        "due_at": due_at(ready, settings),
+        **what_is_missing(triggers, situation),
     }
-
-
-def due_at(ready: Sequence[ReadyGroup], settings: Mapping[str, Any]) -> datetime | None:
-    """When a step begins with fewer groups than it wants."""
-    if not ready:
-        return None
-    oldest = min(group.waiting_since for group in ready)
-    return oldest + timedelta(seconds=settings["step_max_wait_seconds"])
 
 
 def _open_group(row: Row[Any], when: Readiness) -> OpenGroup:

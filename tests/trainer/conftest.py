@@ -43,6 +43,8 @@ def settings_of(tiny_path: Path, tmp_path: Path) -> Callable[..., TrainerSetting
             "base_model": str(tiny_path),
             "adapters": tmp_path / "adapters",
             "step_groups": 1,
+            "step_min_tokens": 0,
+            "min_seconds_between_versions": 0,
             "retry_seconds": 0.01,
         }
         return TrainerSettings(**(values | changes))

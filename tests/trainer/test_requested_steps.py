@@ -1,5 +1,6 @@
 """Steps by hand: a request is taken once, whatever the triggers say, and ends with its step."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
@@ -12,7 +13,7 @@ from ledger.step_requests import Answered, ask_step, read_request
 from ledger.vocabulary import RequestState, StepKind, StepState
 from tests.trainer.traffic import add_group, one, rows
 from trainer import kinds, requested
-from trainer.beginning import Beginning, Refusal
+from trainer.beginning import Beginning, Refusal, Take
 from trainer.step import resume_or_claim, tick
 
 NEVER = {"step_groups": 8, "step_max_wait_seconds": 3600.0}  # by count and age
@@ -32,10 +33,10 @@ def answered(engine, request_id: UUID) -> Answered:
 
 
 @pytest.fixture
-def of_kind(monkeypatch):
+def of_kind(monkeypatch) -> Callable[[StepKind, Take], None]:
     """Another kind's function, as trainer/kinds.py registers it."""
 
-    def register(kind: StepKind, take) -> None:
+    def register(kind: StepKind, take: Take) -> None:
         known = {**kinds.KINDS, kind: take}
         monkeypatch.setattr(requested, "KINDS", known)
 
@@ -93,7 +94,7 @@ def test_of_two_workers_at_once_one_takes_the_request(engine, make_trainer) -> N
 def test_a_request_waits_while_a_step_runs_and_comes_after_it(engine, make_trainer) -> None:
     trainer = make_trainer(step_groups=1)
     add_group(engine, 1, [1.0, 0.0])
-    policy, running = resume_or_claim(trainer)
+    _, running = resume_or_claim(trainer)
     add_group(engine, 2, [1.0, 0.0])
     asked = ask(engine)
     assert tick(make_trainer(**NEVER)) is None
