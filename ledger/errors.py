@@ -33,6 +33,14 @@ class KeyRefusedError(LedgerError):
     """The key cannot be made, or found."""
 
 
+class StepArgumentError(LedgerError):
+    """A step of this kind cannot be asked for so."""
+
+    def __init__(self, message: str, param: str) -> None:
+        super().__init__(message)
+        self.param = param
+
+
 class SpoolError(LedgerError):
     """The spool directory cannot be used: check SLIPSTREAM_SPOOL, its permissions and free space."""
 

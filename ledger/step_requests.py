@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from ledger.identifiers import new_id
+from ledger.reading import plain
 from ledger.vocabulary import RequestState, StepKind
 
 ASK = text(
@@ -32,6 +33,13 @@ END = text(
     "UPDATE step_requests SET state = 'done', reason = :reason, finished_at = clock_timestamp()"
     " WHERE step_id = :step_id AND state = 'taken'"
 )
+WITHDRAW = text(
+    "UPDATE step_requests AS r SET state = 'refused', reason = :reason, finished_at = clock_timestamp()"
+    " FROM policies AS p JOIN projects AS project ON project.id = p.project_id"
+    " WHERE r.id = :id AND r.state = 'waiting' AND p.id = r.policy_id AND project.name = :project"
+)
+OF_PROJECT = text("SELECT * FROM v1.step_requests WHERE id = :id AND project = :project")
+WITHDRAWN = "It was withdrawn before a step took it."
 STATE = text("SELECT state, reason, step_id FROM step_requests WHERE id = :id")
 
 
@@ -89,3 +97,15 @@ def end_request_of(connection: Connection, step_id: UUID, reason: str | None) ->
 def read_request(connection: Connection, request_id: UUID) -> Answered | None:
     row = connection.execute(STATE, {"id": request_id}).one_or_none()
     return None if row is None else Answered(RequestState(row.state), row.reason, row.step_id)
+
+
+def find_request(connection: Connection, project: str, request_id: UUID) -> dict[str, Any] | None:
+    """As `v1.step_requests` tells it; None where the project has none with this id."""
+    row = connection.execute(OF_PROJECT, {"id": request_id, "project": project}).mappings().one_or_none()
+    return None if row is None else plain(dict(row))
+
+
+def withdraw_request(connection: Connection, project: str, request_id: UUID) -> bool:
+    """False where it does not wait any more, or is not there."""
+    values = {"id": request_id, "project": project, "reason": WITHDRAWN}
+    return connection.execute(WITHDRAW, values).rowcount == 1

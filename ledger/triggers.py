@@ -33,6 +33,7 @@ class Triggers:
     step_groups: int
     step_max_groups: int
     step_max_wait_seconds: float
+    step_max_tokens: int = 65_536
     step_min_tokens: int = 0
     min_seconds_between_versions: float = 0.0
     train_hours: str = ""
@@ -122,7 +123,8 @@ def _has_enough(triggers: Triggers, situation: Situation) -> bool:
 
 def _has_tokens(triggers: Triggers, situation: Situation) -> bool:
     """A full step has: waiting could not bring more."""
-    return situation.num_tokens >= triggers.step_min_tokens or situation.num_ready >= triggers.step_max_groups
+    floor = min(triggers.step_min_tokens, triggers.step_max_tokens)
+    return situation.num_tokens >= floor or situation.num_ready >= triggers.step_max_groups
 
 
 def _is_old(triggers: Triggers, situation: Situation) -> bool:

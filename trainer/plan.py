@@ -82,9 +82,14 @@ def _settings_for(
 
 
 def _nobodys() -> dict[str, Any]:
-    return {"active_step": None, "is_due": False, "groups": [], "postponed": [], "not_ready": []} | _totals(
-        Batch()
-    )
+    return {
+        "active_step": None,
+        "is_due": False,
+        "waits_for": [],
+        "groups": [],
+        "postponed": [],
+        "not_ready": [],
+    } | _totals(Batch())
 
 
 def _plan(connection: Connection, policy: Policy, settings: TrainerSettings) -> dict[str, Any]:

@@ -1,0 +1,52 @@
+"""What may be said of a step that is asked for, by its kind: the names and types that the proxy and the command accept.
+
+Invariant: what is not read is refused. Whether the values make sense says whoever begins the step.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
+
+from ledger.errors import StepArgumentError
+from ledger.vocabulary import StepKind
+
+_EVERY: Mapping[str, type] = MappingProxyType({"even_if_paused": bool})
+ARGUMENTS: Mapping[StepKind, Mapping[str, type]] = MappingProxyType(
+    {
+        StepKind.GRPO: {**_EVERY, "skip_grace": bool},
+        StepKind.SFT: _EVERY,
+        StepKind.DPO: _EVERY,
+    }
+)
+_WORDS: Mapping[type, str] = MappingProxyType(
+    {
+        bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        str: "a text",
+        list: "a list of texts",
+    }
+)
+
+
+def check_arguments(kind: StepKind, arguments: Mapping[str, Any]) -> None:
+    """Raises StepArgumentError, which names the field."""
+    known = ARGUMENTS[kind]
+    for name, value in arguments.items():
+        if name not in known:
+            nearest = get_close_matches(name, known, n=1)
+            hint = f"did you mean '{nearest[0]}'? There are" if nearest else "there are"
+            raise StepArgumentError(
+                f"'{name[:100]}' is nothing that a {kind} step takes: {hint} {', '.join(known)}.", name[:100]
+            )
+        if not _fits(value, known[name]):
+            raise StepArgumentError(f"'{name}' must be {_WORDS[known[name]]}.", name)
+
+
+def _fits(value: Any, wanted: type) -> bool:
+    if isinstance(value, bool) or wanted is bool:
+        return isinstance(value, bool) and wanted is bool
+    if wanted is list:
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, int | float) if wanted is float else isinstance(value, wanted)
