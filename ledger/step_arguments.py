@@ -3,6 +3,8 @@
 Invariant: what is not read is refused. Whether the values make sense says whoever begins the step.
 """
 
+import math
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -11,6 +13,7 @@ from typing import Any
 from ledger.errors import StepArgumentError
 from ledger.vocabulary import StepKind
 
+MOST = 2**53
 _EVERY: Mapping[str, type] = MappingProxyType({"even_if_paused": bool})
 ARGUMENTS: Mapping[StepKind, Mapping[str, type]] = MappingProxyType(
     {
@@ -48,5 +51,13 @@ def _fits(value: Any, wanted: type) -> bool:
     if isinstance(value, bool) or wanted is bool:
         return isinstance(value, bool) and wanted is bool
     if wanted is list:
-        return isinstance(value, list) and all(isinstance(each, str) for each in value)
-    return isinstance(value, int | float) if wanted is float else isinstance(value, wanted)
+        return isinstance(value, list) and all(_is_text(each) for each in value)
+    if wanted is str:
+        return _is_text(value)
+    is_number = isinstance(value, int | float) if wanted is float else isinstance(value, wanted)
+    return is_number and math.isfinite(value) and abs(value) <= MOST
+
+
+def _is_text(value: Any) -> bool:
+    """That Postgres can hold as it is."""
+    return isinstance(value, str) and not re.search("[\x00\ud800-\udfff]", value)

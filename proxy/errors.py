@@ -9,7 +9,7 @@ ProxyError                       (each carries the HTTP status it is answered wi
 │   ├── NotFoundError            404
 │   ├── MethodRefusedError       405
 │   ├── BodyTimeoutError         408
-│   ├── RewardConflictAnswer     409
+│   ├── ConflictError            409
 │   ├── BodyTooLargeError        413
 │   ├── EncodingRefusedError     415
 │   ├── UnprocessableError       422
@@ -144,7 +144,7 @@ class BodyTimeoutError(InvalidRequestError):
     code = "request_timeout"
 
 
-class RewardConflictAnswer(InvalidRequestError):  # noqa: N818 - it is the answer, the ledger raises the error
+class ConflictError(InvalidRequestError):
     """A reward with this id exists with other content: use a new id to change a judgement."""
 
     status = 409

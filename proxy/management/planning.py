@@ -1,20 +1,21 @@
-"""POST /v1/train: a nudge to the worker, or with `dry_run` the plan that a worker computes (docs/decisions/0019).
+"""A nudge to the worker, and the plan that a worker computes (docs/decisions/0019).
 
 Invariant: bounded in time, and the question is taken back when nobody waits for its answer any more.
 """
 
 import asyncio
+import json
 from time import monotonic
 from typing import Any
 from uuid import UUID
 
+from fastapi.responses import Response
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ledger.plans import ask_plan, take_answer, withdraw_plan
-from proxy.errors import InvalidRequestError, NoWorkerError, ServerError, UnprocessableError
+from proxy.errors import NoWorkerError, ServerError
 from proxy.management.bounded import in_transaction
 from proxy.management.nudge import Nudge
-from proxy.management.reward_fields import check_names, json_of
 
 LOOK_SECONDS = 0.1
 RETRY_SECONDS = 10
@@ -24,15 +25,9 @@ _NOT_NUDGED = (
 )
 
 
-def wants_plan(raw: bytes) -> bool:
-    """`dry_run` of the body; no body is an empty one. Raises InvalidRequestError or UnprocessableError."""
-    body = json_of(raw) if raw.strip() else {}
-    if not isinstance(body, dict):
-        raise InvalidRequestError('The body must be a JSON object such as {"dry_run": true}.')
-    check_names(body, ("dry_run",))
-    if not isinstance(body.get("dry_run", False), bool):
-        raise UnprocessableError("'dry_run' must be true or false.", param="dry_run")
-    return bool(body.get("dry_run", False))
+def json_answer(body: dict[str, Any], status: int = 200) -> Response:
+    """Escaped to ASCII: text of callers may hold lone surrogates, which UTF-8 cannot."""
+    return Response(json.dumps(body), status, media_type="application/json")
 
 
 async def nudged(nudge: Nudge) -> dict[str, Any]:

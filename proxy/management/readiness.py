@@ -1,16 +1,22 @@
 """What is missing until the proxy can answer and record: said in sentences, one per fault."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, NamedTuple, TypeVar
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ledger.database import check_database, translated_errors
 from ledger.errors import LedgerError
+from ledger.pauses import paused_learners
+from ledger.reading import plain
 from proxy.management.bounded import within
 from proxy.parts import Parts
 from proxy.upstream.replicas import ReplicaState
 
+T = TypeVar("T")
 _WAIT_SECONDS = 3.0  # less than what health checks wait
 
 
@@ -37,6 +43,23 @@ async def what_is_missing(parts: Parts, engine: AsyncEngine) -> list[Fault]:
         if target.version != target.policy.live_version
     ]
     return found
+
+
+async def what_is_paused(engine: AsyncEngine) -> list[dict[str, Any]]:
+    """Policies that begin no step for now; serving goes on, so it makes nothing unready. Empty, too, without Postgres."""
+
+    def ask(connection: Connection) -> list[dict[str, Any]]:
+        return [plain(asdict(learner)) for learner in paused_learners(connection)]
+
+    try:
+        return await within(_WAIT_SECONDS, _asked(engine, ask))
+    except (TimeoutError, SQLAlchemyError, OSError):
+        return []
+
+
+async def _asked(engine: AsyncEngine, ask: Callable[[Connection], T]) -> T:
+    async with engine.connect() as connection:
+        return await connection.run_sync(ask)
 
 
 async def _problem_of_ledger(engine: AsyncEngine) -> str | None:

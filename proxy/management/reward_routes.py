@@ -11,7 +11,7 @@ from ledger.identifiers import new_id
 from ledger.rewards.posts import Posting, RewardPost, RewardResult
 from proxy.access.caller import Caller
 from proxy.body import read_body, read_headers
-from proxy.errors import ProxyError, RewardConflictAnswer, UnprocessableError
+from proxy.errors import ConflictError, ProxyError, UnprocessableError
 from proxy.management.feedback_request import parse_feedback
 from proxy.management.nudge import Nudge
 from proxy.management.reward_request import parse_retraction, parse_reward, parse_rewards
@@ -121,6 +121,6 @@ def _refused_item(error: ProxyError) -> dict[str, Any]:
 
 
 def refused_reward(error: RewardRefusedError) -> ProxyError:
-    if error.status == RewardConflictAnswer.status:
-        return RewardConflictAnswer(str(error))
+    if error.status == ConflictError.status:
+        return ConflictError(str(error))
     return UnprocessableError(str(error), param=error.param)

@@ -1,6 +1,5 @@
 """Every route but the data plane: models, rewards, reading, operating. Plain FastAPI, in OpenAI's envelope."""
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Any
@@ -19,7 +18,7 @@ from ledger.explanation.facts import read_explanation
 from ledger.identifiers import parse_id
 from ledger.vocabulary import ErasureSubject, Scope
 from proxy.access.caller import Caller
-from proxy.body import read_body, read_headers
+from proxy.body import read_headers
 from proxy.errors import (
     AuthenticationError,
     MethodRefusedError,
@@ -33,11 +32,12 @@ from proxy.management.comparison_routes import add_comparisons
 from proxy.management.erasing import erased
 from proxy.management.models import list_models, read_model
 from proxy.management.nudge import Nudge
-from proxy.management.planning import nudged, planned, wants_plan
-from proxy.management.readiness import what_is_missing
+from proxy.management.planning import json_answer as _json
+from proxy.management.readiness import what_is_missing, what_is_paused
 from proxy.management.reward_routes import RewardRoutes, refused_reward
 from proxy.management.reward_writer import RewardWriter
 from proxy.management.scopes import Administering, Inferring
+from proxy.management.training import TrainRoutes
 from proxy.parts import Parts
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -52,7 +52,7 @@ def create_management(parts: Parts, engine: AsyncEngine, writer: RewardWriter, n
     )  # before erasing: DELETE …/reward takes back, and erases nothing
     add_comparisons(app, parts, engine, nudge)
     _add_reading(app, engine)
-    _add_learning(app, parts, engine, nudge)
+    TrainRoutes(parts, engine, nudge).add_to(app)
     _add_erasing(app, parts, engine)
     _add_operating(app, parts, engine)
     return app
@@ -105,15 +105,6 @@ def _add_reading(app: FastAPI, engine: AsyncEngine) -> None:
         return _list(await read(caller, reading.list_versions))
 
 
-def _add_learning(app: FastAPI, parts: Parts, engine: AsyncEngine, nudge: Nudge) -> None:
-    @app.post("/v1/train")
-    async def train(caller: Administering, request: Request) -> Response:
-        headers = read_headers(request.scope["headers"], parts.settings)
-        if wants_plan(await read_body(request.receive, headers, parts.settings)):
-            return _json(await planned(engine, caller.project, parts.settings.plan_seconds))
-        return _json(await nudged(nudge), 202)
-
-
 def _add_erasing(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:
     async def erase(caller: Caller, subject: ErasureSubject, name: str) -> Response:
         return _json(await erased(engine, parts.settings.spool, caller, Subject(subject, name)))
@@ -131,11 +122,6 @@ def _list(rows: list[dict[str, Any]]) -> Response:
     return _json({"object": "list", "data": rows})
 
 
-def _json(body: dict[str, Any], status: int = 200) -> Response:
-    """Escaped to ASCII: text of callers may hold lone surrogates, which UTF-8 cannot."""
-    return Response(json.dumps(body), status, media_type="application/json")
-
-
 def _add_operating(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -151,6 +137,7 @@ def _add_operating(app: FastAPI, parts: Parts, engine: AsyncEngine) -> None:
         if is_told:
             body["replicas"] = {replica.url: replica.state for replica in parts.replicas.all}
             body["live"] = {t.policy.line: t.version for t in parts.live.targets()}
+            body["paused"] = await what_is_paused(engine)
         return JSONResponse(body, 503 if faults else 200)
 
     def _is_administrator(request: Request) -> bool:
