@@ -46,6 +46,10 @@ class Triggers:
         return cls(**{name: settings[name] for name in names if name in settings})
 
     @property
+    def floor(self) -> int:
+        return min(self.step_min_tokens, self.step_max_tokens)
+
+    @property
     def hours(self) -> Hours:
         return Hours.of(self.train_hours, self.train_time_zone)
 
@@ -108,7 +112,7 @@ def what_is_missing(triggers: Triggers, situation: Situation) -> dict[str, Any]:
         "waits_for": waits_for(triggers, situation),
         "num_groups_needed": max(0, triggers.step_groups - situation.num_ready),
         "num_tokens": situation.num_tokens,
-        "num_tokens_needed": max(0, triggers.step_min_tokens - situation.num_tokens),
+        "num_tokens_needed": max(0, triggers.floor - situation.num_tokens),
         "due_at": due_at(triggers, situation),
         "newest_version": situation.version,
         "published_at": situation.published_at,
@@ -123,8 +127,7 @@ def _has_enough(triggers: Triggers, situation: Situation) -> bool:
 
 def _has_tokens(triggers: Triggers, situation: Situation) -> bool:
     """A full step has: waiting could not bring more."""
-    floor = min(triggers.step_min_tokens, triggers.step_max_tokens)
-    return situation.num_tokens >= floor or situation.num_ready >= triggers.step_max_groups
+    return situation.num_tokens >= triggers.floor or situation.num_ready >= triggers.step_max_groups
 
 
 def _is_old(triggers: Triggers, situation: Situation) -> bool:

@@ -19,6 +19,7 @@ from slipstream.commands.files import export, import_
 from slipstream.commands.judge import judge
 from slipstream.commands.keys import keys
 from slipstream.commands.metrics import metrics
+from slipstream.commands.pausing import pause, resume
 from slipstream.commands.retention import retention
 from slipstream.commands.status import status
 from slipstream.commands.train import train
@@ -44,6 +45,8 @@ app.add_typer(metrics, name="metrics")
 app.add_typer(retention, name="retention")
 app.command(context_settings={"ignore_unknown_options": True})(act.reward)  # -0.5 is a value
 app.command()(train)
+app.command()(pause)
+app.command()(resume)
 app.command()(judge)
 app.command()(erase)
 app.command()(export)

@@ -3,6 +3,7 @@
 SlipstreamError
 ├── UsageError           what was asked cannot be done: a taken port, no model directory, a second stack
 ├── NotRunningError      the command needs a running stack or an address
+├── NoVersionError       a step was waited for and made no version
 └── ChildFailedError     a server did not start; carries the last lines of its log
 """
 
@@ -19,6 +20,10 @@ class UsageError(SlipstreamError):
 
 class NotRunningError(SlipstreamError):
     """No stack runs in this home: start one with `slipstream up`, or set the addresses in the environment."""
+
+
+class NoVersionError(SlipstreamError):
+    """The step that was asked for made no version."""
 
 
 class ChildFailedError(SlipstreamError):

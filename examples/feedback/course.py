@@ -48,6 +48,8 @@ class Plan:
             "SLIPSTREAM_LEARNING_RATE": "3e-4",
             "SLIPSTREAM_STEP_GROUPS": str(self.groups_per_step),
             "SLIPSTREAM_STEP_MAX_GROUPS": str(self.groups_per_step),
+            "SLIPSTREAM_STEP_MIN_TOKENS": "0",
+            "SLIPSTREAM_MIN_SECONDS_BETWEEN_VERSIONS": "0",
             "SLIPSTREAM_GROUP_GRACE_SECONDS": "1",
             "SLIPSTREAM_TICK_SECONDS": "1",
         }

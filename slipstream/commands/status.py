@@ -1,12 +1,12 @@
 """`slipstream status`: what was captured and learned lately, and how much signal there is, by policy."""
 
 import json
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from slipstream.commands.look import JsonOption, ledger_connection, show_table
+from slipstream.commands.step_words import why_none
 
 TOP = 5
 # What the command counted before it knew policies; sums over them now.
@@ -130,16 +130,10 @@ def _next_step(missing: dict[str, Any] | None) -> str:
     if missing is None:
         return "no worker was ever started for this policy: `slipstream worker`"
     seen = f"worker last seen {missing['worker_seen_at']}"
-    if missing["num_groups_needed"] == 0:
-        return f"{missing['num_ready']} groups are ready: the next tick takes them; {seen}"
-    due = f", or {_seconds_until(missing['due_at'])}" if missing["due_at"] else ""
-    return f"{missing['num_ready']} groups are ready, {missing['num_groups_needed']} more are needed{due}; {seen}"
-
-
-def _seconds_until(moment: str) -> str:
-    due = datetime.fromisoformat(moment)
-    seconds = (due - datetime.now(due.tzinfo)).total_seconds()
-    return f"{seconds:.0f} seconds" if seconds > 0 else "the next tick"
+    ready = f"{missing['num_ready']} groups are ready"
+    if not missing["waits_for"]:
+        return f"{ready}: the next tick takes them; {seen}"
+    return f"{ready}; {why_none(missing)}; {seen}"
 
 
 def _evidence(evidence: dict[str, Any]) -> str:

@@ -1,13 +1,16 @@
-"""`slipstream train`: a tick, now; or with --dry-run what the next step would do, computed here, without worker or model."""
+"""`slipstream train`: a tick, or a step by hand, now; or with --dry-run what the next step would do, computed here, without worker or model."""
 
 import json
 from typing import Annotated, Any
 
 import typer
 
-from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
+from ledger.vocabulary import DEFAULT_PROJECT, StepKind
+from slipstream.commands.asking import ask_for_step
 from slipstream.commands.look import JsonOption, ledger_engine, show_table
-from slipstream.errors import NotRunningError, UsageError
+from slipstream.commands.step_words import why_none
+from slipstream.commands.ticking import send_tick
+from slipstream.errors import UsageError
 from slipstream.running import adopt, find_running
 
 # A plan asks neither. Without a base model of its own, this process plans nothing that no worker told of.
@@ -37,15 +40,42 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Train nothing: list what the next step would do, and why.")
     ] = False,
+    *,
+    now: Annotated[
+        bool, typer.Option("--now", help="Ask for a step on what is ready, whatever count, floor, hours and interval say.")
+    ] = False,
+    skip_grace: Annotated[
+        bool, typer.Option("--skip-grace", help="With --now: also groups that only wait for their grace period.")
+    ] = False,
+    even_if_paused: Annotated[bool, typer.Option("--even-if-paused", help="With --now: although it is paused.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="With --now: until the step ended; exit code 1 if it made no version.")] = False,
+    seconds: Annotated[float, typer.Option(min=0.1, help="With --wait: for so long at most.")] = 3600.0,
+    policy: Annotated[str | None, typer.Option(help="With --now: which policy.", show_default="the only one")] = None,
+    project: Annotated[str, typer.Option(help="With --now: whose.")] = DEFAULT_PROJECT,
     as_json: JsonOption = False,
-) -> None:
-    """Ask the worker to look for something to train, now."""
+) -> None:  # fmt: skip
+    """Ask the worker to look for something to train, now; with --now, for a step by hand."""
+    if dry_run and now:
+        raise UsageError("Say either --dry-run or --now.")
+    if not now and (skip_grace or even_if_paused or wait or policy):
+        raise UsageError("--skip-grace, --even-if-paused, --wait and --policy go with --now.")
     if dry_run:
         show_plan(plan(), as_json)
-        return
-    if as_json:
-        raise UsageError("--json goes with --dry-run.")
-    _tick()
+    elif now:
+        arguments = {"skip_grace": skip_grace, "even_if_paused": even_if_paused}
+        ask_for_step(
+            StepKind.GRPO,
+            {name: value for name, value in arguments.items() if value},
+            policy=policy,
+            project=project,
+            wait_seconds=seconds if wait else None,
+            as_json=as_json,
+        )
+    elif as_json:
+        raise UsageError("--json goes with --dry-run or --now.")
+    else:
+        send_tick()
+        typer.echo("A tick was sent. `slipstream status` shows what it found.")
 
 
 def plan() -> dict[str, Any]:
@@ -98,9 +128,7 @@ def _when(policy: dict[str, Any]) -> str:
         return f"{live}; step {step['version']} is {step['state']}, this is the one after it."
     if policy["is_due"]:
         return f"{live}; the next tick begins a step."
-    missing = f"{policy['num_groups_needed']} more groups must be ready"
-    due = f", or it is {policy['due_at']}" if policy["due_at"] else ""
-    return f"{live}; no step yet: {missing}{due}."
+    return f"{live}; no step yet: {why_none(policy)}."
 
 
 def _group(group: dict[str, Any]) -> list[str]:
@@ -135,16 +163,3 @@ def _range(values: list[float | None]) -> str:
     if not known:
         return ""
     return f"{known[0]:.3g}" if known[0] == known[-1] else f"{known[0]:.3g} to {known[-1]:.3g}"
-
-
-def _tick() -> None:
-    from celery import Celery
-
-    broker = find_running().require("REDIS_URL")
-    try:
-        with Celery(broker=broker, set_as_current=False) as app:
-            app.conf.broker_transport_options = {"socket_connect_timeout": 5, "socket_timeout": 5}
-            app.send_task(TICK_TASK, queue=TRAINING_QUEUE, retry=False)
-    except Exception as error:  # kombu raises what its transport raises
-        raise NotRunningError(f"The broker does not take the tick: {error}. Check REDIS_URL.") from error
-    typer.echo("A tick was sent. `slipstream status` shows what it found.")

@@ -23,6 +23,7 @@ LISTS = {
     "Why something was not trained": [vocabulary.Reason],
     "What became of it": [vocabulary.Verdict, vocabulary.WaitsFor],
     "What an open group waits for": [vocabulary.GroupWaitsFor],
+    "What the next step waits for": [vocabulary.StepWaitsFor],
     "How judgements make one reward": [vocabulary.Combination, vocabulary.Direction],
     "Why a reward event is not part of the reward": [vocabulary.NotCounted],
     "State of a judge run": [vocabulary.JudgeRunState],

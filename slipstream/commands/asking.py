@@ -1,0 +1,98 @@
+"""Asking for a step, and waiting for what becomes of it. The request is a row: it outlives this process, the broker and the worker."""
+
+import json
+from collections.abc import Mapping
+from time import monotonic, sleep
+from typing import Any
+from uuid import UUID
+
+import typer
+from sqlalchemy import Connection
+
+from ledger.vocabulary import DEFAULT_PROJECT, RequestState, StepKind, StepState
+from slipstream.commands.look import ledger_connection
+from slipstream.commands.ticking import send_tick
+from slipstream.errors import NotRunningError, NoVersionError, SlipstreamError
+
+LOOK_SECONDS = 0.5
+PATIENCE_SECONDS = 30.0
+_OVER = (RequestState.DONE, RequestState.REFUSED)
+
+
+def ask_for_step(
+    kind: StepKind,
+    arguments: Mapping[str, Any],
+    *,
+    policy: str | None,
+    project: str = DEFAULT_PROJECT,
+    wait_seconds: float | None,
+    as_json: bool,
+) -> None:
+    """Asks, and with `wait_seconds` waits for the step to end. Raises NoVersionError where it then made none."""
+    from ledger.pauses import find_learners
+    from ledger.step_arguments import check_arguments
+    from ledger.step_requests import ask_step, find_request
+
+    check_arguments(kind, arguments)
+    with ledger_connection() as connection:
+        learners = find_learners(connection, project, policy)
+        if len(learners) > 1:
+            names = ", ".join(learner.policy for learner in learners)
+            raise SlipstreamError(f"Say which policy of project {project}: --policy with one of {names}.")
+        request_id = ask_step(connection, learners[0].id, kind, dict(arguments))
+        connection.commit()
+        nudge()
+        found = find_request(connection, project, request_id) or {}
+        if wait_seconds is not None:
+            found = _ended(connection, project, request_id, wait_seconds)
+    _show(found, as_json=as_json)
+    if wait_seconds is not None and found["step_state"] != StepState.PUBLISHED:
+        raise NoVersionError(_said(found))
+
+
+def nudge() -> None:
+    """A tick, now; where the broker is away a worker looks by itself."""
+    try:
+        send_tick()
+    except NotRunningError as error:
+        typer.echo(f"{error} A worker looks by itself when it has heard nothing for a while.", err=True)
+
+
+def _ended(connection: Connection, project: str, request_id: UUID, seconds: float) -> dict[str, Any]:
+    """Raises SlipstreamError when the time is over; the request stays."""
+    from ledger.step_requests import find_request
+
+    began_at, is_told = monotonic(), False
+    while monotonic() - began_at < seconds:
+        found = find_request(connection, project, request_id) or {}
+        connection.rollback()  # no transaction is open while it sleeps
+        if found.get("state") in _OVER:
+            return found
+        if (
+            not is_told
+            and found.get("state") == RequestState.WAITING
+            and monotonic() - began_at > PATIENCE_SECONDS
+        ):
+            is_told = True
+            typer.echo(
+                "No worker has begun it yet: does one run, is the policy paused? (`slipstream status`)",
+                err=True,
+            )
+        sleep(LOOK_SECONDS)
+    raise SlipstreamError(
+        f"It has not ended after {seconds:g} seconds, and goes on by itself: GET /v1/train/{request_id} tells what became of it."
+    )
+
+
+def _show(found: dict[str, Any], *, as_json: bool) -> None:
+    typer.echo(json.dumps(found, default=str) if as_json else _said(found))
+
+
+def _said(found: Mapping[str, Any]) -> str:
+    line = f"{found['project']}/{found['policy']}"
+    if found["state"] == RequestState.REFUSED:
+        return f"Refused for {line}: {found['reason']}"
+    if found["state"] == RequestState.DONE:
+        why = f": {found['reason']}" if found["reason"] else ""
+        return f"Step {found['version']} of {line} is {found['step_state']}{why}"
+    return f"A {found['kind']} step was asked for: {line}, request {found['id']}."
