@@ -68,5 +68,5 @@ WAITING_REMEDY: dict[str, str] = {
     GroupWaitsFor.BASELINE: "Reward more calls on its route: it is alone in its group, and is compared with them",
     GroupWaitsFor.GRACE: "Wait: its group's grace period ends by itself",
     GroupWaitsFor.STEP: "Wait: its group has all that it needs, and the next step may take it; "
-    "`slipstream train --dry-run` says when that is, `slipstream train` asks for it now",
+    "`slipstream train --dry-run` says when that is and why not now, `slipstream train --now` asks for one",
 }

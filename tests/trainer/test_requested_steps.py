@@ -14,6 +14,7 @@ from ledger.vocabulary import RequestState, StepKind, StepState
 from tests.trainer.traffic import add_group, one, rows
 from trainer import kinds, requested
 from trainer.beginning import Beginning, Refusal, Take
+from trainer.by_hand import NOTHING_SCORED
 from trainer.step import resume_or_claim, tick
 
 NEVER = {"step_groups": 8, "step_max_wait_seconds": 3600.0}  # by count and age
@@ -57,12 +58,17 @@ def test_a_step_by_hand_needs_no_count_and_no_age(engine, make_trainer) -> None:
 
 def test_with_nothing_ready_it_is_refused_and_says_what_would_help(engine, make_trainer) -> None:
     trainer = make_trainer(**NEVER)
-    add_group(engine, 1, [1.0, 0.0, None])  # waits for its grace period
+    nothing = ask(engine)
+    assert tick(trainer) is None
+    assert answered(engine, nothing).reason == NOTHING_SCORED
+    add_group(engine, 1, [1.0, 0.0, None])  # one waits for a score, or the end of its grace period
+    add_group(engine, 2, [1.0, None])
     asked = ask(engine)
     assert tick(trainer) is None
     found = answered(engine, asked)
     assert found.state is RequestState.REFUSED
-    assert "slipstream train --dry-run" in found.reason
+    assert found.reason.startswith("No group is ready: of 2 with a reward, ")
+    assert "2 wait for scores" in found.reason
     assert one(engine, "SELECT count(*) FROM training_steps") == 0
 
 
