@@ -16,7 +16,11 @@ from ledger.hours import Hours
 from ledger.vocabulary import StepWaitsFor
 
 _SITUATION = text("""
-    SELECT clock_timestamp() AS now, p.paused_at, p.paused_reason, v.version, v.published_at
+    SELECT clock_timestamp() AS now, p.paused_at, p.paused_reason, v.version, v.published_at, (
+        SELECT count(*) FROM step_requests AS r
+        WHERE r.policy_id = p.id AND r.state = 'waiting'
+            AND (p.paused_at IS NULL OR r.arguments -> 'even_if_paused' = 'true')
+    ) AS num_requests
     FROM policies AS p
     LEFT JOIN LATERAL (
         SELECT version, published_at FROM policy_versions
@@ -66,6 +70,7 @@ class Situation:
     published_at: datetime | None = None
     paused_at: datetime | None = None
     paused_reason: str | None = None
+    num_requests: int = 0  # that wait for their step, and for no resumption
 
 
 def read_situation(connection: Connection, policy_id: UUID, ready: Sequence[ReadyGroup]) -> Situation:
@@ -114,6 +119,7 @@ def what_is_missing(triggers: Triggers, situation: Situation) -> dict[str, Any]:
         "num_tokens": situation.num_tokens,
         "num_tokens_needed": max(0, triggers.floor - situation.num_tokens),
         "due_at": due_at(triggers, situation),
+        "num_requests": situation.num_requests,
         "newest_version": situation.version,
         "published_at": situation.published_at,
         "paused_at": situation.paused_at,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from slipstream.commands.look import JsonOption, ledger_connection, show_table
-from slipstream.commands.step_words import why_none
+from slipstream.commands.step_words import asked_for, why_none
 
 TOP = 5
 # What the command counted before it knew policies; sums over them now.
@@ -131,6 +131,8 @@ def _next_step(missing: dict[str, Any] | None) -> str:
         return "no worker was ever started for this policy: `slipstream worker`"
     seen = f"worker last seen {missing['worker_seen_at']}"
     ready = f"{missing['num_ready']} groups are ready"
+    if asked := asked_for(missing):
+        return f"{ready}; {asked}; {seen}"
     if not missing["waits_for"]:
         return f"{ready}: the next tick takes them; {seen}"
     return f"{ready}; {why_none(missing)}; {seen}"

@@ -23,6 +23,13 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
+def asked_for(missing: Mapping[str, Any]) -> str | None:
+    """None where nobody asked for a step by hand; those come before everything else."""
+    if not missing["num_requests"]:
+        return None
+    return f"{missing['num_requests']} asked for by hand: the next tick begins one, or says why not"
+
+
 def why_none(missing: Mapping[str, Any]) -> str:
     """Example: "5 more groups must be ready and 900 more tokens are needed (…), or it is in 840 seconds"."""
     words = " and ".join(_WORDS[word](missing) for word in missing["waits_for"])

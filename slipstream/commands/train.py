@@ -8,7 +8,7 @@ import typer
 from ledger.vocabulary import DEFAULT_PROJECT, StepKind
 from slipstream.commands.asking import ask_for_step
 from slipstream.commands.look import JsonOption, ledger_engine, show_table
-from slipstream.commands.step_words import why_none
+from slipstream.commands.step_words import asked_for, why_none
 from slipstream.commands.ticking import send_tick
 from slipstream.errors import UsageError
 from slipstream.running import adopt, find_running
@@ -126,6 +126,8 @@ def _when(policy: dict[str, Any]) -> str:
     if policy["active_step"]:
         step = policy["active_step"]
         return f"{live}; step {step['version']} is {step['state']}, this is the one after it."
+    if asked := asked_for(policy):
+        return f"{live}; {asked}."
     if policy["is_due"]:
         return f"{live}; the next tick begins a step."
     return f"{live}; no step yet: {why_none(policy)}."

@@ -150,6 +150,7 @@ def test_a_request_waits_for_resumption_unless_it_says_otherwise(engine, make_tr
     ids = paused(engine)
     add_group(engine, 1, [1.0, 0.0])
     waiting, urgent = ask(engine), ask(engine, even_if_paused=True)
+    assert planned(trainer)["num_requests"] == 1
     step = tick(trainer)
     assert answered(engine, urgent).step_id == step.id
     assert tick(trainer) is None
