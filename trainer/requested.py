@@ -17,6 +17,7 @@ from trainer.kinds import KINDS
 from trainer.settings import TrainerSettings
 
 logger = structlog.get_logger()
+_TOO_SLOW = "57014"  # SQLSTATE: the statement's time was over, as it will be again
 
 
 def requested(
@@ -44,8 +45,15 @@ def _answer(asked: Asked) -> Beginning | Refusal:
     try:
         with asked.connection.begin_nested():
             return KINDS[kind](asked)
-    except (OperationalError, InterfaceError):  # Postgres is away: the request waits
-        raise
     except Exception as error:
+        if _is_passing(error):
+            raise
         logger.exception("step_request_failed", request_id=str(asked.request.id))
         return Refusal(f"The worker could not begin it ({type(error).__name__}): its log says more.")
+
+
+def _is_passing(error: Exception) -> bool:
+    """Postgres is away, or others stand in the way: the request waits for the next tick."""
+    if not isinstance(error, OperationalError | InterfaceError):
+        return False
+    return error.connection_invalidated or getattr(error.orig, "sqlstate", None) != _TOO_SLOW

@@ -45,8 +45,12 @@ def ask_for_step(
         found = find_request(connection, project, request_id) or {}
         if wait_seconds is not None:
             found = _ended(connection, project, request_id, wait_seconds)
-    _show(found, as_json=as_json)
-    if wait_seconds is not None and found["step_state"] != StepState.PUBLISHED:
+    is_missed = wait_seconds is not None and found["step_state"] != StepState.PUBLISHED
+    if as_json:
+        typer.echo(json.dumps(found, default=str))
+    elif not is_missed:
+        typer.echo(_said(found))
+    if is_missed:
         raise NoVersionError(_said(found))
 
 
@@ -82,10 +86,6 @@ def _ended(connection: Connection, project: str, request_id: UUID, seconds: floa
     raise SlipstreamError(
         f"It has not ended after {seconds:g} seconds, and goes on by itself: GET /v1/train/{request_id} tells what became of it."
     )
-
-
-def _show(found: dict[str, Any], *, as_json: bool) -> None:
-    typer.echo(json.dumps(found, default=str) if as_json else _said(found))
 
 
 def _said(found: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
 from ledger.step_requests import Answered, ask_step, read_request
 from ledger.vocabulary import RequestState, StepKind, StepState
@@ -17,6 +18,8 @@ from trainer.beginning import Beginning, Refusal, Take
 from trainer.by_hand import NOTHING_SCORED
 from trainer.step import resume_or_claim, tick
 
+LOCKED = "SELECT 1 FROM projects FOR UPDATE NOWAIT"
+SLOW = "SET LOCAL statement_timeout = 20; SELECT pg_sleep(5)"
 NEVER = {"step_groups": 8, "step_max_wait_seconds": 3600.0}  # by count and age
 
 
@@ -145,6 +148,20 @@ def test_a_kind_that_refuses_or_fails_does_not_hold_up_those_after_it(engine, ma
     assert tick(trainer) is None
     assert "DataError" in answered(engine, failed).reason
     assert rows(engine, "SELECT name FROM projects") == [("default",)]
+
+
+def test_what_is_in_the_way_for_now_leaves_the_request_waiting(engine, make_trainer, of_kind) -> None:
+    """A deadlock, or Postgres that went away: the tick fails, the next one asks again. Too slow a question is refused."""
+    trainer = make_trainer(**NEVER)
+    of_kind(StepKind.SFT, lambda asked: asked.connection.execute(text(LOCKED)))
+    asked = ask(engine, StepKind.SFT)
+    with engine.begin() as holder, pytest.raises(OperationalError):
+        holder.execute(text("SELECT 1 FROM projects FOR UPDATE"))
+        tick(trainer)
+    assert answered(engine, asked).state is RequestState.WAITING
+    of_kind(StepKind.SFT, lambda asked: asked.connection.execute(text(SLOW)))
+    assert tick(trainer) is None
+    assert answered(engine, asked).state is RequestState.REFUSED
 
 
 def test_a_kind_that_nobody_makes_is_refused(engine, make_trainer, monkeypatch) -> None:
