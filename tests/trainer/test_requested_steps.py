@@ -18,7 +18,7 @@ from trainer.beginning import Beginning, Refusal, Take
 from trainer.by_hand import NOTHING_SCORED
 from trainer.step import resume_or_claim, tick
 
-LOCKED = "SELECT 1 FROM projects FOR UPDATE NOWAIT"
+LOCKED = "LOCK TABLE plans IN SHARE MODE NOWAIT"
 SLOW = "SET LOCAL statement_timeout = 20; SELECT pg_sleep(5)"
 NEVER = {"step_groups": 8, "step_max_wait_seconds": 3600.0}  # by count and age
 
@@ -155,9 +155,10 @@ def test_what_is_in_the_way_for_now_leaves_the_request_waiting(engine, make_trai
     trainer = make_trainer(**NEVER)
     of_kind(StepKind.SFT, lambda asked: asked.connection.execute(text(LOCKED)))
     asked = ask(engine, StepKind.SFT)
-    with engine.begin() as holder, pytest.raises(OperationalError):
-        holder.execute(text("SELECT 1 FROM projects FOR UPDATE"))
-        tick(trainer)
+    with engine.begin() as holder:
+        holder.execute(text("LOCK TABLE plans"))
+        with pytest.raises(OperationalError):
+            tick(trainer)
     assert answered(engine, asked).state is RequestState.WAITING
     of_kind(StepKind.SFT, lambda asked: asked.connection.execute(text(SLOW)))
     assert tick(trainer) is None
