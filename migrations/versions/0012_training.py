@@ -31,7 +31,7 @@ _NEW_MEANINGS = {
         "SELECT EXISTS (SELECT FROM step_requests WHERE state IN ('waiting', 'taken'))"
     ),
 }
-_VIEWS = ("v1.steps", "v1.versions")
+_VIEWS = ("v1.steps", "v1.versions", "v1.lineage")
 
 
 def _run(sql: str) -> None:
@@ -56,6 +56,7 @@ def downgrade() -> None:
     _run(f"DROP VIEW v1.step_requests, {', '.join(_VIEWS)}")
     _run(views_before(revision, _VIEWS))
     _run("DROP TABLE step_requests")
+    _run("ALTER TABLE step_samples ALTER COLUMN group_id SET NOT NULL")
     for table, columns in _NEW_COLUMNS.items():
         for column in columns:
             _run(f"ALTER TABLE {table} DROP COLUMN {column}")
