@@ -14,6 +14,7 @@ from ledger.vocabulary import SftSource
 
 TOP = 0.2
 MOST_EPOCHS = 100
+_OF_ALL_KINDS = ("even_if_paused",)
 _SFT = ("from", "min_reward", "top", "since", "epochs")
 _DPO = ("beta", "since", "epochs")
 
@@ -36,6 +37,11 @@ class DpoWish:
     beta: float | None = None
     since: datetime | None = None
     epochs: int | None = None
+
+
+def own_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those that every request may have."""
+    return {name: value for name, value in arguments.items() if name not in _OF_ALL_KINDS}
 
 
 def sft_wish(arguments: Mapping[str, Any]) -> SftWish:
