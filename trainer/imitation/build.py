@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 
 from ledger.answers import Answer, read_answers
 from ledger.text import from_storable
-from ledger.vocabulary import LeftOut
+from ledger.vocabulary import LeftOut, SftSource
 from ledger.wishes import SftWish, sft_wish
 from trainer.claim import Step
 from trainer.errors import BatchError
@@ -67,9 +67,7 @@ def read_batch(connection: Connection, step: Step, settings: TrainerSettings) ->
     return batch
 
 
-def write_batch(
-    connection: Connection, step: Step, batch: Imitation, settings: TrainerSettings
-) -> None:
+def write_batch(connection: Connection, step: Step, batch: Imitation, settings: TrainerSettings) -> None:
     """`settings` as every kind's; nothing of them is written."""
     del settings
     freeze(connection, step.id, batch.rows)
@@ -91,7 +89,7 @@ def read_material(connection: Connection, step: Step, settings: TrainerSettings)
 
 def _template_of(wish: SftWish, settings: TrainerSettings) -> Template | None:
     """Recorded ids need none, and a base without a tokenizer still learns from them."""
-    return None if wish.source == "best" else template_of(settings.base_model)
+    return None if wish.source is SftSource.BEST else template_of(settings.base_model)
 
 
 def _row(
@@ -150,7 +148,7 @@ def _answers_of(connection: Connection, step: Step, frozen: Sequence[Frozen]) ->
 
 def _contents(connection: Connection, step: Step, frozen: Sequence[Frozen]) -> dict[UUID, Any] | None:
     """What was demonstrated, by event; None where nothing was: the source imitates the answers themselves."""
-    if wish_of(step).source != "demonstrations":
+    if wish_of(step).source is not SftSource.DEMONSTRATIONS:
         return None
     ids = [one.event_ids[0] for one in frozen]
     rows = connection.execute(_DEMONSTRATED, {"ids": ids})

@@ -10,9 +10,9 @@ from sqlalchemy import Connection, text
 
 from ledger.answers import Answer, read_answers
 from ledger.rewards.reading import exchange_rewards
-from ledger.wishes import SftWish
 from ledger.text import from_storable
 from ledger.vocabulary import LeftOut, Reason, SftSource
+from ledger.wishes import SftWish
 
 # The newest of each source's, unless taken back; of several sources the newest.
 _DEMONSTRATIONS = text("""

@@ -23,8 +23,10 @@ class LeftOutError(ValueError):
         self.reason = reason
 
 
-def imitated_turn(candidate: Candidate, template: Template, parent_version: int, max_tokens: int) -> Turn:
-    """Raises LeftOutError. Weighed by an advantage of 1, at temperature 1; nothing was sampled, so 0.0 stands for it."""
+def imitated_turn(
+    candidate: Candidate, template: Template | None, parent_version: int, max_tokens: int
+) -> Turn:
+    """`template` may be None where all ids are recorded. Raises LeftOutError. Weighed by an advantage of 1, at temperature 1; nothing was sampled, so 0.0 stands for it."""
     if candidate.reason is not None:
         raise LeftOutError(candidate.reason)
     try:
@@ -46,16 +48,17 @@ def imitated_turn(candidate: Candidate, template: Template, parent_version: int,
     )
 
 
-def _tokens(candidate: Candidate, template: Template) -> tuple[list[int], list[int]]:
+def _tokens(candidate: Candidate, template: Template | None) -> tuple[list[int], list[int]]:
     answer = candidate.answer
+    if not candidate.is_demonstration and answer.version is not None:
+        return answer.prompt_ids or [], answer.completion_ids or []
+    assert template is not None, "what was not sampled needs one"
     if candidate.is_demonstration:
         message = _demonstrated(candidate.content)
         if answer.prompt_ids:
             return answer.prompt_ids, _answer_ids(answer, message, template)
         return _rendered(answer, message, template)
-    if answer.version is None:
-        return _rendered(answer, _message_of(answer.response), template)
-    return answer.prompt_ids or [], answer.completion_ids or []
+    return _rendered(answer, _message_of(answer.response), template)
 
 
 def _answer_ids(answer: Answer, message: dict[str, Any], template: Template) -> list[int]:

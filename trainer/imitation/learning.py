@@ -23,6 +23,8 @@ from trainer.settings import TrainerSettings
 from trainer.update import accumulate, on_device, require_finite_gradients
 
 T = TypeVar("T")
+# Whatever rewards are learned with: the weights of samples are of a mean over tokens.
+LIKELIHOOD = {"loss": LossKind.NLL, "kl": 0.0, "normalize": "tokens"}
 
 
 def learn(
@@ -73,7 +75,7 @@ def one_step(
     between_rows: Callable[[], None],
 ) -> tuple[LossMetrics, float]:
     """One optimizer step on weighted likelihood: its metrics, and the gradient's norm before clipping."""
-    likelihood = settings.model_copy(update={"loss": LossKind.NLL, "kl": 0.0})
+    likelihood = settings.model_copy(update=LIKELIHOOD)
     rows = [on_device(row, model.device) for row in pack(samples, settings.row_tokens)]
     with deterministic(model.device):
         try:
@@ -88,7 +90,7 @@ def batches(
     items: Sequence[T], length: Callable[[T], int], most_tokens: int, epochs: int, seed: int
 ) -> Iterator[list[T]]:
     """Each epoch in another order, each batch of at most so many tokens (one item may have more)."""
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 - an order, no secret
     for _ in range(epochs):
         batch, num_tokens = [], 0
         for item in chance.sample(items, len(items)):

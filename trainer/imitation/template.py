@@ -7,7 +7,6 @@ keep that, the row is refused, never guessed.
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from trainer.errors import SurroundingsError
@@ -21,9 +20,7 @@ class TemplateRefusedError(ValueError):
 
 
 class Template:
-    """Example, of ChatML: an answer "hi" becomes the ids of `hi<|im_end|>`, after a prompt that ends in
-    `<|im_start|>assistant\\n`.
-    """
+    """Example, of ChatML: an answer "hi" becomes the ids of `hi<|im_end|>`, behind a prompt that ends where it begins."""
 
     def __init__(self, tokenizer: Any, end_ids: frozenset[int]) -> None:
         self._tokenizer = tokenizer

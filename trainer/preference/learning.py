@@ -1,0 +1,85 @@
+"""The update of a step of dpo: per batch a pass without gradient that weighs each side, then one of weighted likelihood.
+
+Invariant: the gradient is that of DPO's loss (trainer.preference.arithmetic). Moments as in a step of sft.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import isfinite
+
+from trainer.claim import Step
+from trainer.errors import BatchError
+from trainer.grpo.samples import Sample
+from trainer.imitation.learning import batches, begin, length_of, one_step, summary, with_moments_of
+from trainer.learned import Learned, learned_of
+from trainer.material import Material, Pair
+from trainer.parent import Parent
+from trainer.policy_model import PolicyModel
+from trainer.preference.arithmetic import figures, side_weights
+from trainer.preference.build import wish_of
+from trainer.preference.likelihood import side_logprobs
+from trainer.settings import TrainerSettings
+
+
+def learn(
+    model: PolicyModel,
+    parent: Parent,
+    material: Material,
+    settings: TrainerSettings,
+    step: Step,
+    between_rows: Callable[[], None] = lambda: None,
+) -> Learned:
+    """Raises BatchError where a number is not finite; the parent is then as it was."""
+    wish = wish_of(step)
+    beta, epochs = wish.beta or settings.dpo_beta, wish.epochs or settings.dpo_epochs
+    begin(model, parent, settings, settings.dpo_learning_rate)
+    sides, pairs = material.sides, material.pairs
+    base_S = side_logprobs(model, sides, settings.row_tokens, between_rows, is_base=True)
+
+    def log_ratios(places: Sequence[int]) -> list[float]:
+        """Of these sides now; the others are not asked for."""
+        asked = [sides[place] for place in places]
+        now = side_logprobs(model, asked, settings.row_tokens, between_rows, is_base=False)
+        found_S = [0.0] * len(sides)
+        for place, logprob in zip(places, now, strict=True):
+            found_S[place] = logprob - base_S[place]
+        return _finite(found_S, pairs)
+
+    def length(pair: Pair) -> int:
+        return sum(map(length_of, (*sides[pair.preferred], *sides[pair.other])))
+
+    before = figures(pairs, log_ratios(range(len(sides))), beta)
+    seen = []
+    for batch in batches(pairs, length, settings.sft_batch_tokens, epochs, step.seed):
+        places = sorted({place for pair in batch for place in (pair.preferred, pair.other)})
+        weights = side_weights(batch, log_ratios(places), beta)
+        samples = weighted(sides, weights)
+        seen.append(one_step(model, samples, settings, between_rows))
+    after = figures(pairs, log_ratios(range(len(sides))), beta)
+    metrics = {
+        **{name: value for name, value in summary(seen).items() if "loss" not in name},
+        **after,
+        **{f"{name}_before": value for name, value in before.items()},
+        "beta": beta,
+        "learning_rate": settings.dpo_learning_rate,
+        "num_epochs": epochs,
+        "num_trained_tokens": sum(sample.num_sampled for sample in material.samples),
+    }
+    return with_moments_of(parent, learned_of(model, settings.base_model, parent.optimizer_step, metrics))
+
+
+def weighted(sides: Sequence[tuple[Sample, ...]], weights: dict[int, float]) -> list[Sample]:
+    """Samples whose likelihood loss has DPO's gradient: the mean over tokens that a row takes is undone."""
+    num_tokens = sum(sample.num_sampled for place in weights for sample in sides[place])
+    return [
+        replace(sample, spans=tuple(replace(s, advantage=weight * num_tokens) for s in sample.spans))
+        for place, weight in weights.items()
+        for sample in sides[place]
+    ]
+
+
+def _finite(log_ratios_S: list[float], pairs: Sequence[Pair]) -> list[float]:
+    for pair in pairs:
+        if not isfinite(log_ratios_S[pair.preferred] - log_ratios_S[pair.other]):
+            raise BatchError(f"comparison {pair.comparison_id} gives a likelihood that is not finite")
+    return log_ratios_S
