@@ -26,7 +26,7 @@ TRIED = [
 ]
 
 
-def asked(engine, kind: StepKind):
+def asked(engine, kind: StepKind) -> None:
     """The same words and tokens each time, whatever their ids."""
     for seed in (1, 2, 3):
         made = answered(engine, seed, 2)

@@ -1,5 +1,7 @@
 """Several optimizer steps in one: batches, their order, and the lease between rows."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from trainer.material import Material
 from trainer.parent import Parent
 
 
-def step_of(seed: int = 0, **arguments) -> Step:
+def step_of(seed: int = 0, **arguments: Any) -> Step:
     wish = {"from": "demonstrations", **arguments}
     return Step(None, None, 1, 0, StepState.BUILT, 1, 1, seed, {"sft": wish}, {}, StepKind.SFT)
 

@@ -1,5 +1,7 @@
 """A step of sft on real Postgres: what is imitated of each source, what is left out and why, and that it is learned."""
 
+from typing import Any
+
 import pytest
 
 from ledger.rewards.posting import post_reward
@@ -16,11 +18,11 @@ SETTINGS = {"sft_learning_rate": 1e-2, "sft_epochs": 4}
 SAMPLES = "SELECT exchange_id, advantage, is_used, reason, num_completion_tokens, group_id, reward_event_ids FROM step_samples ORDER BY 1"
 
 
-def metrics_of_step(engine):
+def metrics_of_step(engine) -> Any:
     return one(engine, "SELECT metrics FROM training_steps ORDER BY version DESC LIMIT 1")
 
 
-def reason_of_step(engine):
+def reason_of_step(engine) -> Any:
     return one(engine, "SELECT reason FROM training_steps ORDER BY version DESC LIMIT 1")
 
 

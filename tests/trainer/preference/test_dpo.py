@@ -1,5 +1,7 @@
 """A step of dpo on real Postgres: which comparisons are pairs, what is left out and why, and that it is learned."""
 
+from typing import Any
+
 import pytest
 
 from ledger.rewards.comparisons import retract_comparison
@@ -12,16 +14,16 @@ from trainer.checkpoint import read_parent
 from trainer.step import tick
 
 
-def dpo(trainer, **arguments):
+def dpo(trainer, **arguments: Any) -> Any:
     ask(trainer.engine, StepKind.DPO, **arguments)
     return tick(trainer)
 
 
-def metrics_of_step(engine):
+def metrics_of_step(engine) -> Any:
     return one(engine, "SELECT metrics FROM training_steps ORDER BY version DESC LIMIT 1")
 
 
-def compared(engine, seed: int = 1, **changes):
+def compared(engine, seed: int = 1, **changes: Any) -> Any:
     """A call of two choices of which the first is better."""
     made = answered(engine, seed, 2, **changes)
     result = compare(
