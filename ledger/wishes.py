@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
-from ledger.errors import StepRefusedError
+from ledger.errors import StepArgumentError
 from ledger.vocabulary import SftSource
 
 TOP = 0.2
@@ -45,22 +45,22 @@ def own_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sft_wish(arguments: Mapping[str, Any]) -> SftWish:
-    """Raises StepRefusedError, which names the argument."""
+    """Raises StepArgumentError, which names the argument."""
     _check_names(arguments, _SFT, "sft")
     source = arguments.get("from")
     if source not in list(SftSource):
-        raise StepRefusedError(f"'from' must be one of {', '.join(SftSource)}.", param="from")
+        raise StepArgumentError(f"'from' must be one of {', '.join(SftSource)}.", "from")
     min_reward = _number(arguments, "min_reward", -1e12, 1e12)
     top = _number(arguments, "top", 1e-6, 1.0)
     if source != SftSource.BEST and (min_reward, top) != (None, None):
-        raise StepRefusedError("'min_reward' and 'top' go with 'from': 'best'.", param="from")
+        raise StepArgumentError("'min_reward' and 'top' go with 'from': 'best'.", "from")
     if source == SftSource.BEST and min_reward is None and top is None:
         top = TOP
     return SftWish(SftSource(source), min_reward, top, _moment(arguments), _epochs(arguments))
 
 
 def dpo_wish(arguments: Mapping[str, Any]) -> DpoWish:
-    """Raises StepRefusedError, which names the argument."""
+    """Raises StepArgumentError, which names the argument."""
     _check_names(arguments, _DPO, "dpo")
     return DpoWish(_number(arguments, "beta", 1e-6, 100.0), _moment(arguments), _epochs(arguments))
 
@@ -68,7 +68,7 @@ def dpo_wish(arguments: Mapping[str, Any]) -> DpoWish:
 def _check_names(arguments: Mapping[str, Any], known: tuple[str, ...], kind: str) -> None:
     for name in arguments:
         if name not in known:
-            raise StepRefusedError(f"'{name}' is unknown: {kind} takes {', '.join(known)}.", param=name)
+            raise StepArgumentError(f"'{name}' is unknown: {kind} takes {', '.join(known)}.", name)
 
 
 def _number(arguments: Mapping[str, Any], name: str, lowest: float, highest: float) -> float | None:
@@ -77,7 +77,7 @@ def _number(arguments: Mapping[str, Any], name: str, lowest: float, highest: flo
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not isfinite(value) or not lowest <= value <= highest:
-        raise StepRefusedError(f"'{name}' must be a number from {lowest:g} to {highest:g}.", param=name)
+        raise StepArgumentError(f"'{name}' must be a number from {lowest:g} to {highest:g}.", name)
     return float(value)
 
 
@@ -86,7 +86,7 @@ def _epochs(arguments: Mapping[str, Any]) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_EPOCHS:
-        raise StepRefusedError(f"'epochs' must be a whole number from 1 to {MOST_EPOCHS}.", param="epochs")
+        raise StepArgumentError(f"'epochs' must be a whole number from 1 to {MOST_EPOCHS}.", "epochs")
     return value
 
 
@@ -97,7 +97,7 @@ def _moment(arguments: Mapping[str, Any]) -> datetime | None:
     try:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise StepRefusedError(
-            "'since' must be a date or a moment such as 2026-11-01 or 2026-11-01T12:00:00Z.", param="since"
+        raise StepArgumentError(
+            "'since' must be a date or a moment such as 2026-11-01 or 2026-11-01T12:00:00Z.", "since"
         ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,6 +1,6 @@
 """A step of dpo that somebody asked for: its wish is checked, and stored with it."""
 
-from ledger.errors import StepRefusedError
+from ledger.errors import StepArgumentError
 from ledger.vocabulary import StepKind
 from ledger.wishes import dpo_wish, own_arguments
 from trainer.beginning import Asked, Beginning, Refusal
@@ -11,6 +11,6 @@ def take(asked: Asked) -> Beginning | Refusal:
     arguments = own_arguments(asked.request.arguments)
     try:
         dpo_wish(arguments)
-    except StepRefusedError as error:
+    except StepArgumentError as error:
         return Refusal(str(error))
     return Beginning(StepKind.DPO, asked.settings.learning() | {"dpo": arguments})
