@@ -13,6 +13,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from ledger.answers import Answer, read_answers
+from ledger.rewards.reading import trajectory_rewards
 from ledger.text import from_storable
 from ledger.vocabulary import LeftOut, SftSource
 from ledger.wishes import SftWish, sft_wish
@@ -58,12 +59,15 @@ def wish_of(step: Step) -> SftWish:
 def read_batch(connection: Connection, step: Step, settings: TrainerSettings) -> Imitation:
     """Decide about every candidate; nothing is written."""
     batch, template = Imitation(wish_of(step)), _template_of(wish_of(step), settings)
-    for candidate in find_candidates(connection, step.policy_id, batch.wish):
+    candidates = find_candidates(connection, step.policy_id, batch.wish)
+    rewards = trajectory_rewards(connection, [each.answer.trajectory_id for each in candidates])
+    for candidate in candidates:
         batch.num_found += 1
         if len(batch.used) >= settings.sft_max_samples:
             batch.left_out[LeftOut.OVER_LIMIT] += 1
             continue
-        batch.rows.append(_row(candidate, template, step, settings, batch.left_out))
+        reward = rewards.get(candidate.answer.trajectory_id)
+        batch.rows.append(_row(candidate, reward, template, step, settings, batch.left_out))
     return batch
 
 
@@ -94,6 +98,7 @@ def _template_of(wish: SftWish, settings: TrainerSettings) -> Template | None:
 
 def _row(
     candidate: Candidate,
+    trajectory_reward: float | None,
     template: Template | None,
     step: Step,
     settings: TrainerSettings,
@@ -111,7 +116,7 @@ def _row(
         trajectory_id=answer.trajectory_id,
         group_id=answer.group_id,
         reward=candidate.reward,
-        trajectory_reward=candidate.trajectory_reward,
+        trajectory_reward=trajectory_reward,
         reward_event_ids=list(candidate.event_ids),
         advantage=1.0,
         staleness=staleness_of(answer, step.parent_version),

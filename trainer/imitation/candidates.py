@@ -53,7 +53,6 @@ class Candidate:
     content: Any = None
     is_demonstration: bool = False
     reward: float | None = None
-    trajectory_reward: float | None = None
     reason: str | None = None
 
 
@@ -108,10 +107,7 @@ def _best(connection: Connection, policy_id: UUID, wish: SftWish) -> list[Candid
                 continue  # a bad turn of a good talk is not among the best
             reason = answer.token_defect or _truncated(answer)
             reward, event_ids = (own.reward, own.event_ids) if own else (row.reward, ())
-            candidate = Candidate(
-                answer, event_ids, reward=reward, trajectory_reward=row.reward, reason=reason
-            )
-            found.append(candidate)
+            found.append(Candidate(answer, event_ids, reward=reward, reason=reason))
     return found
 
 

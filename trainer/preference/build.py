@@ -5,13 +5,14 @@ later. What was erased since takes its pairs along.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from sqlalchemy import Connection
 
 from ledger.answers import Answer
+from ledger.rewards.reading import trajectory_rewards
 from ledger.vocabulary import LeftOut, Reason
 from ledger.wishes import DpoWish, dpo_wish
 from trainer.claim import Step
@@ -48,7 +49,9 @@ def read_batch(connection: Connection, step: Step, settings: TrainerSettings) ->
     if over := len(pairs[settings.sft_max_samples :]):
         batch.left_out[LeftOut.OVER_LIMIT] = over
     batch.num_pairs = len(pairs) - over
-    batch.rows = _rows(pairs[: batch.num_pairs], step.parent_version)
+    used = pairs[: batch.num_pairs]
+    ids = {answer.trajectory_id for pair in used for side in pair.sides for answer in side.answers}
+    batch.rows = _rows(used, step.parent_version, trajectory_rewards(connection, sorted(ids)))
     return batch
 
 
@@ -71,7 +74,8 @@ def read_material(connection: Connection, step: Step, settings: TrainerSettings)
     return _material(found)
 
 
-def _rows(pairs: Sequence[Compared], parent_version: int) -> list[LearnedRow]:
+def _rows(pairs: Sequence[Compared], parent_version: int, rewards: Mapping[UUID, float]) -> list[LearnedRow]:
+    """`rewards`: of whole trajectories, as they are now."""
     events: dict[UUID, list[UUID]] = {}
     values: dict[UUID, list[float]] = {}
     answers: dict[UUID, Answer] = {}
@@ -87,7 +91,7 @@ def _rows(pairs: Sequence[Compared], parent_version: int) -> list[LearnedRow]:
             trajectory_id=answer.trajectory_id,
             group_id=answer.group_id,
             reward=sum(values[id_]) / len(values[id_]),
-            trajectory_reward=None,
+            trajectory_reward=rewards.get(answer.trajectory_id),
             reward_event_ids=events[id_],
             advantage=None,
             staleness=staleness_of(answer, parent_version),
