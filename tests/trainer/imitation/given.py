@@ -15,14 +15,15 @@ from ledger.rewards.posting import post_reward
 from ledger.rewards.posts import RewardPost
 from ledger.step_requests import ask_step
 from ledger.vocabulary import IdentifiedBy, Reason, StepKind
-from tests.trainer.traffic import base_model_of, call, one
+from tests.trainer.traffic import call, one
 from trainer.policy_model import LoraShape, PolicyModel
 from trainer.step import Trainer, tick
 
 
 def record(engine: Engine, *calls: CallRecord, project: str = "default") -> None:
+    base_model = one(engine, "SELECT min(base_model) FROM policies")
     with engine.begin() as connection:
-        ensure_policy(connection, name="default", base_model=base_model_of(connection), project=project)
+        ensure_policy(connection, name="default", base_model=base_model, project=project)
         record_calls(connection, list(calls))
 
 

@@ -16,7 +16,7 @@ from trainer.step import tick
 
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["tests.trainer.imitation.killed"])
-SETTINGS = {"sft_batch_tokens": 16, "row_tokens": 12}
+SETTINGS = {"sft_batch_tokens": 16, "row_tokens": 12, "step_groups": 50}  # no step of rewards comes between
 KINDS = {StepKind.SFT: {"from": "demonstrations"}, StepKind.DPO: {"epochs": 2}}
 TRIED = [
     (kind, point)

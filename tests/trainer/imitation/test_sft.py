@@ -263,7 +263,7 @@ def test_only_what_came_since_then_is_imitated_and_no_more_than_the_limit(engine
 
 def test_an_imitated_exchange_is_explained_as_such(engine, make_trainer) -> None:
     """A reward that comes afterwards is no reward that was changed: the step read none."""
-    from ledger.explanation.facts import explain
+    from ledger.explanation.facts import read_explanation
 
     trainer = make_trainer()
     made = answered(engine)
@@ -271,14 +271,16 @@ def test_an_imitated_exchange_is_explained_as_such(engine, make_trainer) -> None
     sft(trainer, "demonstrations")
     with engine.begin() as connection:
         post_reward(connection, "default", RewardPost(str(made.call_id), value=1.0))
-        explained = explain(connection, "default", str(made.call_id))
+        explained = read_explanation(connection, "default", str(made.call_id))
     assert explained["verdict"] == "trained"
     said = " ".join(explained["story"])
     assert f"imitated the answer to exchange {made.call_id} (5 tokens, staleness 0)." in said
     assert "was changed" not in said
 
 
-def test_an_imitated_trajectory_still_moves_the_running_baseline_and_is_still_late(engine, make_trainer) -> None:
+def test_an_imitated_trajectory_still_moves_the_running_baseline_and_is_still_late(
+    engine, make_trainer
+) -> None:
     """What a step of sft looked at is not what a step of rewards has read."""
     trainer = make_trainer()
     ids = add_group(engine, 1, [1.0, 0.0])
