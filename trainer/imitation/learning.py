@@ -92,7 +92,8 @@ def batches(
     """Each epoch in another order, each batch of at most so many tokens (one item may have more)."""
     chance = random.Random(seed)  # noqa: S311 - an order, no secret
     for _ in range(epochs):
-        batch, num_tokens = [], 0
+        batch: list[T] = []
+        num_tokens = 0
         for item in chance.sample(items, len(items)):
             if batch and num_tokens + length(item) > most_tokens:
                 yield batch

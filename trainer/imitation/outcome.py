@@ -10,7 +10,7 @@ NOTHING = {
     SftSource.TEACHER: "There is no answer of an external model: ask one through the proxy, or `slipstream import` a chat log.",
     SftSource.BEST: "No trajectory has such a reward: post rewards, or ask for a lower 'min_reward'.",
 }
-HELP = {
+HELP: dict[str, str] = {
     LeftOut.TEMPLATE_REFUSED: "the base model's chat template cannot render them: is there one beside its tokenizer?",
     LeftOut.NOT_AN_ANSWER: "a demonstration is one assistant's message, or its text",
     LeftOut.SEVERAL_REPLIES: "post a demonstration to the reply's id, not to the trajectory's",

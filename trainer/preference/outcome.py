@@ -8,7 +8,7 @@ from trainer.preference.build import Preference
 NOTHING = (
     "There is no comparison of this policy: post some to /v1/comparisons, of answers to the same prompt."
 )
-HELP = {
+HELP: dict[str, str] = {
     LeftOut.PROMPTS_DIFFER: "compare answers to the same prompt: choices of one call (n = 2), or the same request twice",
     LeftOut.SAME_ANSWER: "compare answers that differ: sample at a higher temperature",
     LeftOut.EARLY: "post comparisons of answers that were recorded: is an id wrong?",
