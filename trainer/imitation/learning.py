@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from trainer.claim import Step
 from trainer.errors import BatchError
-from trainer.grpo.loss_settings import LossKind
+from trainer.grpo.loss_settings import LossKind, Normalization
 from trainer.grpo.metrics import LossMetrics
 from trainer.grpo.packing import pack
 from trainer.grpo.samples import Sample
@@ -24,7 +24,7 @@ from trainer.update import accumulate, on_device, require_finite_gradients
 
 T = TypeVar("T")
 # Whatever rewards are learned with: the weights of samples are of a mean over tokens.
-LIKELIHOOD = {"loss": LossKind.NLL, "kl": 0.0, "normalize": "tokens"}
+LIKELIHOOD = {"loss": LossKind.NLL, "kl": 0.0, "normalize": Normalization.TOKENS}
 
 
 def learn(

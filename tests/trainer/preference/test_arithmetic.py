@@ -98,5 +98,8 @@ def test_two_passes_have_the_gradient_of_dpos_loss(
     log_ratios = [one - other for one, other in zip(*both, strict=True)]
     assert figures(pairs, log_ratios, BETA)["loss"] == pytest.approx(expected.item(), rel=1e-4)
     samples = weighted(sides, side_weights(pairs, log_ratios, BETA))
-    accumulate(model, pack(samples, row_tokens), settings_of().model_copy(update=LIKELIHOOD))
+    of_rewards = settings_of(
+        loss="ppo", normalize="sequences", importance="sequence", kl=0.2
+    )  # of no account here
+    accumulate(model, pack(samples, row_tokens), of_rewards.model_copy(update=LIKELIHOOD))
     assert_close(gradients(model), {k: v.grad for k, v in reference.lora.items()}, 1e-4)
