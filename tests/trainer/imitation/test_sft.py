@@ -10,6 +10,8 @@ from ledger.vocabulary import StepKind, StepState
 from tests.trainer.imitation.given import answered, ask, demonstrate, logprob, sft, taught, whose
 from tests.trainer.imitation.tokenizer import ids_of
 from tests.trainer.test_erased import erase_trajectories_of
+from tests.trainer.test_ladder import NOW
+from tests.trainer.test_late_rewards import GROUPS, reward, three
 from tests.trainer.traffic import add_group, begin_policy, one, rows
 from trainer.step import tick
 
@@ -278,9 +280,7 @@ def test_an_imitated_exchange_is_explained_as_such(engine, make_trainer) -> None
     assert "was changed" not in said
 
 
-def test_an_imitated_trajectory_still_moves_the_running_baseline_and_is_still_late(
-    engine, make_trainer
-) -> None:
+def test_an_imitated_trajectory_still_moves_the_running_baseline(engine, make_trainer) -> None:
     """What a step of sft looked at is not what a step of rewards has read."""
     trainer = make_trainer()
     ids = add_group(engine, 1, [1.0, 0.0])
@@ -289,3 +289,13 @@ def test_an_imitated_trajectory_still_moves_the_running_baseline_and_is_still_la
     assert tick(trainer).state is StepState.PUBLISHED
     assert rows(engine, "SELECT num_samples FROM route_baselines") == [(2,)]
     assert {row.exchange_id for row in rows(engine, "SELECT exchange_id FROM step_samples")} == set(ids)
+
+
+def test_a_late_reward_of_an_imitated_trajectory_is_still_learned_from(engine, make_trainer) -> None:
+    trainer = make_trainer(**NOW)
+    records = three(engine, [1.0, 0.0, None])
+    assert tick(trainer).state is StepState.PUBLISHED
+    demonstrate(engine, records[2].call_id, "yes.")
+    assert sft(trainer, "demonstrations").state is StepState.PUBLISHED
+    reward(engine, records[2], 1.0)
+    assert rows(engine, GROUPS) == [("task", 0, "trained"), ("task", 1, "open")]
