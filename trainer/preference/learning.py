@@ -5,6 +5,7 @@ Invariant: the gradient is that of DPO's loss (trainer.preference.arithmetic). M
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 
 from trainer.claim import Step
@@ -33,29 +34,13 @@ def learn(
     wish = wish_of(step)
     beta, epochs = wish.beta or settings.dpo_beta, wish.epochs or settings.dpo_epochs
     begin(model, parent, settings, settings.dpo_learning_rate)
-    sides, pairs = material.sides, material.pairs
-    base_S = side_logprobs(model, sides, settings.row_tokens, between_rows, is_base=True)
-
-    def log_ratios(places: Sequence[int]) -> list[float]:
-        """Of these sides now; the others are not asked for."""
-        asked = [sides[place] for place in places]
-        now = side_logprobs(model, asked, settings.row_tokens, between_rows, is_base=False)
-        found_S = [0.0] * len(sides)
-        for place, logprob in zip(places, now, strict=True):
-            found_S[place] = logprob - base_S[place]
-        return _finite(found_S, pairs)
-
-    def length(pair: Pair) -> int:
-        return sum(map(length_of, (*sides[pair.preferred], *sides[pair.other])))
-
-    before = figures(pairs, log_ratios(range(len(sides))), beta)
+    pairs, sides = material.pairs, _Sides(model, material, settings, between_rows)
+    before = figures(pairs, sides.log_ratios(), beta)
     seen = []
-    for batch in batches(pairs, length, settings.sft_batch_tokens, epochs, step.seed):
-        places = sorted({place for pair in batch for place in (pair.preferred, pair.other)})
-        weights = side_weights(batch, log_ratios(places), beta)
-        samples = weighted(sides, weights)
-        seen.append(one_step(model, samples, settings, between_rows))
-    after = figures(pairs, log_ratios(range(len(sides))), beta)
+    for batch in batches(pairs, sides.length_of, settings.sft_batch_tokens, epochs, step.seed):
+        weights = side_weights(batch, sides.log_ratios(batch), beta)
+        seen.append(one_step(model, weighted(material.sides, weights), settings, between_rows))
+    after = figures(pairs, sides.log_ratios(), beta)
     metrics = {
         **{name: value for name, value in summary(seen).items() if "loss" not in name},
         **after,
@@ -78,8 +63,35 @@ def weighted(sides: Sequence[tuple[Sample, ...]], weights: dict[int, float]) -> 
     ]
 
 
-def _finite(log_ratios_S: list[float], pairs: Sequence[Pair]) -> list[float]:
-    for pair in pairs:
-        if not isfinite(log_ratios_S[pair.preferred] - log_ratios_S[pair.other]):
-            raise BatchError(f"comparison {pair.comparison_id} gives a likelihood that is not finite")
-    return log_ratios_S
+class _Sides:
+    """How likely each side is now, compared with the base model, which is asked once."""
+
+    def __init__(
+        self,
+        model: PolicyModel,
+        material: Material,
+        settings: TrainerSettings,
+        between_rows: Callable[[], None],
+    ) -> None:
+        self._material = material
+        self._logprobs = partial(
+            side_logprobs, model, row_tokens=settings.row_tokens, between_rows=between_rows
+        )
+        self._base_S = self._logprobs(sides=material.sides, is_base=True)
+
+    def log_ratios(self, pairs: Sequence[Pair] | None = None) -> list[float]:
+        """By side; 0.0 for those that are not in `pairs`. Raises BatchError where one is not finite."""
+        pairs = self._material.pairs if pairs is None else pairs
+        places = sorted({place for pair in pairs for place in (pair.preferred, pair.other)})
+        now = self._logprobs(sides=[self._material.sides[place] for place in places], is_base=False)
+        found_S = [0.0] * len(self._base_S)
+        for place, logprob in zip(places, now, strict=True):
+            found_S[place] = logprob - self._base_S[place]
+        for pair in pairs:
+            if not isfinite(found_S[pair.preferred] - found_S[pair.other]):
+                raise BatchError(f"comparison {pair.comparison_id} gives a likelihood that is not finite")
+        return found_S
+
+    def length_of(self, pair: Pair) -> int:
+        sides = self._material.sides
+        return sum(map(length_of, (*sides[pair.preferred], *sides[pair.other])))

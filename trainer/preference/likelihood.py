@@ -14,10 +14,10 @@ from trainer.update import on_device
 
 def side_logprobs(
     model: PolicyModel,
+    *,
     sides: Sequence[tuple[Sample, ...]],
     row_tokens: int,
     between_rows: Callable[[], None],
-    *,
     is_base: bool,
 ) -> list[float]:
     """Of each side log pi at temperature 1; of the base with the adapter off. Summed in float64."""

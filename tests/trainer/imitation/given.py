@@ -103,3 +103,11 @@ def logprob(trainer: Trainer, version: int, prompt_ids: list[int], completion_id
         total += float(model.next_token_logprobs(ids)[token_id])
         ids.append(token_id)
     return total
+
+
+def metrics_of_step(engine: Engine) -> Any:
+    return one(engine, "SELECT metrics FROM training_steps ORDER BY version DESC LIMIT 1")
+
+
+def reason_of_step(engine: Engine) -> Any:
+    return one(engine, "SELECT reason FROM training_steps ORDER BY version DESC LIMIT 1")

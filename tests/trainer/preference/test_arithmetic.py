@@ -92,7 +92,8 @@ def test_two_passes_have_the_gradient_of_dpos_loss(
     expected.backward()
 
     both = [
-        side_logprobs(model, sides, row_tokens, lambda: None, is_base=is_base) for is_base in (False, True)
+        side_logprobs(model, sides=sides, row_tokens=row_tokens, between_rows=lambda: None, is_base=is_base)
+        for is_base in (False, True)
     ]
     assert both[1] == pytest.approx([float(b) for b in base], rel=1e-5)
     log_ratios = [one - other for one, other in zip(*both, strict=True)]

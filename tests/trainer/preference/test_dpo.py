@@ -7,7 +7,7 @@ import pytest
 from ledger.rewards.comparisons import retract_comparison
 from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import StepKind, StepState
-from tests.trainer.imitation.given import answered, ask, compare, logprob, taught, whose
+from tests.trainer.imitation.given import answered, ask, compare, logprob, metrics_of_step, taught, whose
 from tests.trainer.test_erased import erase_trajectories_of
 from tests.trainer.traffic import add_group, call, one, rows
 from trainer.checkpoint import read_parent
@@ -17,10 +17,6 @@ from trainer.step import tick
 def dpo(trainer, **arguments: Any) -> Any:
     ask(trainer.engine, StepKind.DPO, **arguments)
     return tick(trainer)
-
-
-def metrics_of_step(engine) -> Any:
-    return one(engine, "SELECT metrics FROM training_steps ORDER BY version DESC LIMIT 1")
 
 
 def compared(engine, seed: int = 1, **changes: Any) -> Any:
