@@ -68,6 +68,10 @@ _IN_STEP = text(f"""
             t.id >= :lower AND t.id < :upper
             OR EXISTS (SELECT FROM exchanges AS e WHERE e.trajectory_id = t.id AND e.id >= :lower AND e.id < :upper)
         )
+    UNION SELECT s.policy_id FROM training_steps AS s
+    JOIN step_samples AS x ON x.step_id = s.id
+    WHERE s.state IN ({_ACTIVE}) AND s.policy_id = ANY (CAST(:over AS uuid[]))
+        AND (x.trajectory_id >= :lower AND x.trajectory_id < :upper OR x.exchange_id >= :lower AND x.exchange_id < :upper)
 """)  # noqa: S608 - words of ours
 _HAS_ACTIVE = text(f"SELECT EXISTS (SELECT FROM training_steps WHERE state IN ({_ACTIVE}))")  # noqa: S608
 _COUNT_REMOVED = text("""

@@ -5,22 +5,34 @@ Invariant: what is not read is refused. Whether the values make sense says whoev
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
 from ledger.errors import StepArgumentError
 from ledger.vocabulary import StepKind
+from ledger.wishes import dpo_wish, own_arguments, sft_wish
 
 MOST = 2**53
 _EVERY: Mapping[str, type] = MappingProxyType({"even_if_paused": bool})
 ARGUMENTS: Mapping[StepKind, Mapping[str, type]] = MappingProxyType(
     {
         StepKind.GRPO: {**_EVERY, "skip_grace": bool},
-        StepKind.SFT: _EVERY,
-        StepKind.DPO: _EVERY,
+        StepKind.SFT: {
+            **_EVERY,
+            "from": str,
+            "min_reward": float,
+            "top": float,
+            "since": str,
+            "epochs": int,
+        },
+        StepKind.DPO: {**_EVERY, "beta": float, "since": str, "epochs": int},
     }
+)
+# Kinds whose values are checked where they are asked for; the worker checks them again.
+_VALUES: Mapping[StepKind, Callable[[Mapping[str, Any]], object]] = MappingProxyType(
+    {StepKind.SFT: sft_wish, StepKind.DPO: dpo_wish}
 )
 _WORDS: Mapping[type, str] = MappingProxyType(
     {
@@ -45,6 +57,9 @@ def check_arguments(kind: StepKind, arguments: Mapping[str, Any]) -> None:
             )
         if not _fits(value, known[name]):
             raise StepArgumentError(f"'{name}' must be {_WORDS[known[name]]}.", name)
+
+    if kind in _VALUES:
+        _VALUES[kind](own_arguments(arguments))
 
 
 def _fits(value: Any, wanted: type) -> bool:

@@ -44,6 +44,28 @@ class StepKind(StrEnum):
     DPO = "dpo"  # comparisons
 
 
+class SftSource(StrEnum):
+    """What a step of kind sft imitates."""
+
+    DEMONSTRATIONS = "demonstrations"  # corrected answers that somebody posted
+    TEACHER = "teacher"  # answers of external models
+    BEST = "best"  # the policy's own, of the trajectories with the highest rewards
+
+
+class LeftOut(StrEnum):
+    """Why an answer or a comparison was not learned from in a step of sft or dpo, where no Reason says it."""
+
+    NOT_AN_ANSWER = "not_an_answer"  # the demonstration is not one assistant's message
+    SEVERAL_REPLIES = "several_replies"  # it is of a trajectory that has several
+    OTHER_ENDPOINT = "other_endpoint"  # its messages are not chat messages
+    TEMPLATE_REFUSED = "template_refused"
+    OVER_LIMIT = "over_limit"  # SLIPSTREAM_SFT_MAX_SAMPLES
+    EARLY = "early"  # a side of the comparison is not recorded
+    RETRACTED = "retracted"
+    PROMPTS_DIFFER = "prompts_differ"
+    SAME_ANSWER = "same_answer"
+
+
 class RequestState(StrEnum):
     """waiting -> taken -> done, or refused from either: what became of a step that somebody asked for."""
 

@@ -16,6 +16,7 @@ from slipstream.commands import act, diagnose, look, process, stack
 from slipstream.commands.audit import audit
 from slipstream.commands.erase import erase
 from slipstream.commands.files import export, import_
+from slipstream.commands.imitate import dpo, sft
 from slipstream.commands.judge import judge
 from slipstream.commands.keys import keys
 from slipstream.commands.metrics import metrics
@@ -45,6 +46,8 @@ app.add_typer(metrics, name="metrics")
 app.add_typer(retention, name="retention")
 app.command(context_settings={"ignore_unknown_options": True})(act.reward)  # -0.5 is a value
 app.command()(train)
+app.command()(sft)
+app.command()(dpo)
 app.command()(pause)
 app.command()(resume)
 app.command()(judge)

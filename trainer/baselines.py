@@ -21,8 +21,10 @@ _READ = text(
 )
 # Only this step's earlier attempt could have written, and it did not commit.
 _SEEN = text(
-    "SELECT DISTINCT trajectory_id FROM step_samples WHERE trajectory_id = ANY (CAST(:ids AS uuid[]))"
-    " AND coalesce(trajectory_reward, reward) IS NOT NULL AND step_id <> :step_id"
+    "SELECT DISTINCT x.trajectory_id FROM step_samples AS x"
+    " JOIN training_steps AS s ON s.id = x.step_id AND s.kind = 'grpo'"
+    " WHERE x.trajectory_id = ANY (CAST(:ids AS uuid[])) AND x.step_id <> :step_id"
+    " AND coalesce(x.trajectory_reward, x.reward) IS NOT NULL"
 )
 _WRITE = text("""
     INSERT INTO route_baselines AS b (policy_id, route, mean, variance, num_samples, step_id)

@@ -54,7 +54,7 @@ def read_parent(settings: TrainerSettings, line: str, version: int) -> Parent:
         state = _read_state(settings, name)
         adapter = check_adapter(settings.adapters / name, state["adapter_sha256"])
         content = (settings.checkpoints_root / name / OPTIMIZER).read_bytes()
-        moments = load_safetensors(content)
+        moments = load_safetensors(content) or None  # none yet: no grpo step came before
     except (AdapterRefusedError, OSError, KeyError, ValueError, SafetensorError) as error:
         raise CheckpointError(f"the checkpoint of {name} cannot be read: {error}") from error
     if sha256_of(content) != state["optimizer_sha256"]:

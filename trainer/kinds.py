@@ -8,5 +8,11 @@ from collections.abc import Mapping
 from ledger.vocabulary import StepKind
 from trainer import by_hand
 from trainer.beginning import Take
+from trainer.imitation import taking as imitation
+from trainer.preference import taking as preference
 
-KINDS: Mapping[StepKind, Take] = {StepKind.GRPO: by_hand.take}
+KINDS: Mapping[StepKind, Take] = {
+    StepKind.GRPO: by_hand.take,
+    StepKind.SFT: imitation.take,
+    StepKind.DPO: preference.take,
+}

@@ -15,11 +15,10 @@ from sqlalchemy import Connection, Engine
 from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.rewards.pairs import pair_up
 from ledger.vocabulary import StepState
-from trainer import build, checkpoint, claim, transitions
-from trainer.batch_metrics import batch_metrics, nothing_to_learn
+from trainer import checkpoint, claim, transitions
 from trainer.checkpoint import Saved
 from trainer.claim import Step
-from trainer.learned import learn
+from trainer.courses import COURSES
 from trainer.lease import Lease
 from trainer.memory import peak_memory_mib
 from trainer.model_cache import ModelCache
@@ -145,16 +144,17 @@ class _Run:
 
 def build_samples(run: _Run) -> None:
     """Claimed -> built, or skipped where nothing can be learned. What comes after the snapshot was not read by this step."""
+    course = COURSES[run.step.kind]
     with snapshot(run.trainer.engine) as connection:
-        batch = build.read_batch(connection, run.step, run.settings)
+        batch = course.read_batch(connection, run.step, run.settings)
     with run.trainer.engine.begin() as connection:
-        build.write_batch(connection, run.step, batch, run.settings)
-        metrics = batch_metrics(batch) | {"seconds_build": run.seconds()}
+        course.write_batch(connection, run.step, batch, run.settings)
+        metrics = course.metrics_of(batch) | {"seconds_build": run.seconds()}
         if metrics["num_used_exchanges"]:
             transitions.move(connection, run.step, StepState.BUILT, [StepState.CLAIMED], metrics=metrics)
             state, reason = StepState.BUILT, None
         else:
-            state, reason = StepState.SKIPPED, nothing_to_learn(batch)
+            state, reason = StepState.SKIPPED, course.nothing_to_learn(batch)
             transitions.to_skipped(connection, run.step, metrics, reason)
     run.reached(state, reason=reason, **metrics)
 
@@ -173,17 +173,17 @@ def update_and_save(run: _Run) -> None:
 
 def _update(run: _Run) -> Saved | None:
     """None where all that it was built from has been erased meanwhile: then it is skipped."""
-    settings, step = run.settings, run.step
+    settings, step, course = run.settings, run.step, COURSES[run.step.kind]
     with run.trainer.engine.begin() as connection:
-        samples = build.read_samples(connection, step)
-        if not samples:
+        material = course.read_material(connection, step, settings)
+        if not material.samples:
             transitions.to_skipped_as_erased(connection, step, ALL_ERASED)
             run.reached(StepState.SKIPPED, reason=ALL_ERASED)
             return None
     model = run.trainer.models.get(settings)
     parent = checkpoint.read_parent(settings, run.policy.line, step.parent_version)
     seconds_load = run.seconds()
-    learned = learn(model, parent, samples, settings, run.lease.check)
+    learned = course.learn(model, parent, material, settings, step, run.lease.check)
     metrics = learned.metrics | {
         "seconds_load": seconds_load,
         "seconds_update": run.seconds(),

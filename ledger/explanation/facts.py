@@ -17,7 +17,7 @@ from ledger.groups.waiting import open_group, readiness_of
 from ledger.reading import find_trajectory, plain
 from ledger.rewards.early import early_without_choice
 from ledger.rewards.reading import ExchangeReward, exchange_rewards
-from ledger.vocabulary import GroupState, StepState, Verdict, WaitsFor
+from ledger.vocabulary import GroupState, StepKind, StepState, Verdict, WaitsFor
 from ledger.workers import Worker, worker_of
 
 MAX_MEMBERS = 100
@@ -47,7 +47,7 @@ _EVENTS = text("""
     WHERE r.trajectory_id = :id ORDER BY r.id
 """)
 _SAMPLES = text("""
-    SELECT x.exchange_id, x.step_id, s.version AS step_version, s.parent_version, s.state AS step_state,
+    SELECT x.exchange_id, x.step_id, s.version AS step_version, s.parent_version, s.state AS step_state, s.kind AS step_kind,
         s.reason AS step_reason, s.created_at AS step_created_at, s.finished_at AS step_finished_at, x.group_id,
         x.reward, x.trajectory_reward, x.reward_event_ids, x.baseline, x.baseline_kind, x.num_baseline_samples,
         x.advantage, x.staleness, x.num_completion_tokens, x.is_used, x.reason
@@ -102,7 +102,8 @@ def _exchanges(connection: Connection, trajectory_id: UUID) -> list[dict[str, An
     samples: dict[UUID, list[dict[str, Any]]] = defaultdict(list)
     for row in connection.execute(_SAMPLES, {"id": trajectory_id}).mappings():
         now = _reward(rewards.get(row["exchange_id"]))["reward"]
-        is_changed = row["step_state"] in _ENDED and _differs(row["reward"], now)
+        is_changed = row["step_kind"] == StepKind.GRPO and row["step_state"] in _ENDED
+        is_changed = is_changed and _differs(row["reward"], now)
         samples[row["exchange_id"]].append({**row, "is_reward_changed": is_changed})
     return [
         {**row, **_reward(rewards.get(row["id"])), "samples": samples[row["id"]]}

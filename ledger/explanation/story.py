@@ -14,6 +14,7 @@ from ledger.vocabulary import (
     GroupWaitsFor,
     IdentifiedBy,
     NotCounted,
+    StepKind,
     Verdict,
 )
 
@@ -40,6 +41,11 @@ BASELINES = {
     BaselineKind.COMPARISON_GROUP: "its comparison group",
     BaselineKind.STORED_GROUP: "an earlier group of the same task, as it was stored",
     BaselineKind.RUNNING: "the running baseline of its route",
+}
+LEARNED = {
+    StepKind.GRPO: "used",
+    StepKind.SFT: "imitated the answer to",
+    StepKind.DPO: "learned from comparisons of",
 }
 WAITS_FOR = {
     GroupWaitsFor.SCORES: "rewards of its members",
@@ -195,7 +201,7 @@ def _sample(sample: Facts) -> str:
         )
     staleness = "" if sample["staleness"] is None else f", staleness {sample['staleness']}"
     if sample["is_used"]:
-        return f"{step} used {what} ({sample['num_completion_tokens']} tokens{staleness}).{compared}"
+        return f"{step} {LEARNED[StepKind(sample['step_kind'])]} {what} ({sample['num_completion_tokens']} tokens{staleness}).{compared}"
     return f"{step} left out {what}, {sample['reason']}: {MEANING[sample['reason']]}.{compared}"
 
 

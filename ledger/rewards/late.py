@@ -26,7 +26,7 @@ _UNREAD = """
     JOIN trajectories AS t ON t.group_id = g.id
     WHERE g.state IN ('trained', 'skipped') AND g.reason IS DISTINCT FROM 'failed' AND t.erased_at IS NULL
         AND NOT EXISTS (
-            SELECT FROM step_samples AS s
+            SELECT FROM step_samples AS s JOIN training_steps AS step ON step.id = s.step_id AND step.kind = 'grpo'
             WHERE s.trajectory_id = t.id AND (s.is_used OR coalesce(s.trajectory_reward, s.reward) IS NOT NULL)
         )
         AND EXISTS (SELECT FROM v1.rewards AS r WHERE r.trajectory_id = t.id AND r.is_counted)

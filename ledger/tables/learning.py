@@ -119,7 +119,7 @@ step_samples = Table(
     Column("step_id", Uuid, ForeignKey("training_steps.id"), nullable=False, comment="The step."),
     Column("exchange_id", Uuid, nullable=False, comment="The exchange."),
     Column("trajectory_id", Uuid, nullable=False, comment="Its trajectory."),
-    Column("group_id", Uuid, nullable=False, comment="Its group."),
+    Column("group_id", Uuid, comment="Its group, where it has one."),
     Column(
         "reward",
         Double,
@@ -137,7 +137,11 @@ step_samples = Table(
     Column("is_used", Boolean, nullable=False, comment="Whether its tokens were in the loss."),
     Column("reason", Text, comment="Why it was not used."),
     Column("trajectory_reward", Double, comment="The reward of its whole trajectory, as the step read it."),
-    Column("reward_event_ids", ARRAY(Uuid), comment="The reward events that `reward` was made of."),
+    Column(
+        "reward_event_ids",
+        ARRAY(Uuid),
+        comment="The reward events that `reward` was made of; of sft the demonstration, of dpo the sides of comparisons.",
+    ),
     Column("num_baseline_samples", Integer, comment="How many rewards the baseline is made of."),
     PrimaryKeyConstraint("step_id", "exchange_id"),
     one_of("baseline_kind", BaselineKind),

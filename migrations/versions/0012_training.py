@@ -35,7 +35,7 @@ _REASONS = (("exchanges", "untrainable_reason"), ("step_samples", "reason"), ("g
 _CHECK = text("""
     SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = CAST(:table AS regclass) AND conname = :name
 """)
-_VIEWS = ("v1.steps", "v1.versions")
+_VIEWS = ("v1.steps", "v1.versions", "v1.lineage")
 
 
 def _run(sql: str) -> None:
@@ -70,6 +70,7 @@ def downgrade() -> None:
     _run(f"DROP VIEW v1.step_requests, {', '.join(_VIEWS)}")
     _run(views_before(revision, _VIEWS))
     _run("DROP TABLE step_requests")
+    _run("ALTER TABLE step_samples ALTER COLUMN group_id SET NOT NULL")
     for table, columns in _NEW_COLUMNS.items():
         for column in columns:
             _run(f"ALTER TABLE {table} DROP COLUMN {column}")

@@ -40,6 +40,10 @@ COMMENT ON COLUMN policies.paused_reason IS 'Why it does not, in one sentence.';
 COMMENT ON COLUMN policy_versions.lora_rank IS 'The adapter''s rank; NULL for the base, and before it was recorded.';
 COMMENT ON COLUMN policy_versions.lora_alpha IS 'The adapter''s alpha; likewise.';
 
+ALTER TABLE step_samples ALTER COLUMN group_id DROP NOT NULL;
+COMMENT ON COLUMN step_samples.group_id IS 'Its group, where it has one.';
+COMMENT ON COLUMN step_samples.reward_event_ids IS 'The reward events that `reward` was made of; of sft the demonstration, of dpo the sides of comparisons.';
+
 ALTER TABLE training_steps DROP CONSTRAINT IF EXISTS ck_training_steps_kind_known;
 ALTER TABLE training_steps ADD CONSTRAINT ck_training_steps_kind_known CHECK (kind IN ('grpo', 'sft', 'dpo'));
 
@@ -75,6 +79,9 @@ CROSS JOIN LATERAL (
 ) AS samples;
 
 COMMENT ON COLUMN v1.steps.kind IS 'What it learns from: grpo (rewards), sft (answers to imitate) or dpo (comparisons).';
+
+COMMENT ON COLUMN v1.lineage.group_id IS 'Its group, where it has one.';
+COMMENT ON COLUMN v1.lineage.reward_event_ids IS 'The reward events that `reward` was made of; of sft the demonstration, of dpo the sides of comparisons.';
 
 CREATE OR REPLACE VIEW v1.step_requests AS
 SELECT

@@ -1,7 +1,7 @@
 """`slipstream train`: a tick, or a step by hand, now; or with --dry-run what the next step would do, computed here, without worker or model."""
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from slipstream.commands.step_words import asked_for, why_none
 from slipstream.commands.ticking import send_tick
 from slipstream.errors import UsageError
 from slipstream.running import adopt, find_running
+
+if TYPE_CHECKING:
+    from trainer.settings import TrainerSettings
 
 # A plan asks neither. Without a base model of its own, this process plans nothing that no worker told of.
 _NOT_ASKED = {
@@ -80,18 +83,24 @@ def train(
 
 def plan() -> dict[str, Any]:
     """Of all policies of all projects, with what each worker told of its settings; ours where none ever did."""
+    settings = planning_settings()
+    from trainer.plan import read_plan, reading
+
+    with ledger_engine() as engine, reading(engine) as connection:
+        return read_plan(connection, settings, is_worker=False)
+
+
+def planning_settings() -> "TrainerSettings":
+    """Of whoever computes here what a worker would do."""
     import os
 
     running = find_running()
     adopt(running)
     known = {"DATABASE_URL": running.require("DATABASE_URL"), **_NOT_ASKED}
     os.environ.update({name: value for name, value in known.items() if not os.environ.get(name)})
-    from trainer.plan import read_plan, reading
     from trainer.settings import TrainerSettings
 
-    settings = TrainerSettings.from_environment()
-    with ledger_engine() as engine, reading(engine) as connection:
-        return read_plan(connection, settings, is_worker=False)
+    return TrainerSettings.from_environment()
 
 
 def show_plan(found: dict[str, Any], as_json: bool) -> None:

@@ -14,6 +14,8 @@ LISTS = {
     "State of an exchange": [vocabulary.ExchangeStatus],
     "Groups: kind and state": [vocabulary.GroupKind, vocabulary.GroupState],
     "What a step learns from": [vocabulary.StepKind],
+    "What a step of sft imitates": [vocabulary.SftSource],
+    "Left out of a step of sft or dpo": [vocabulary.LeftOut],
     "Asked for": [vocabulary.RequestState],
     "State of a step": [vocabulary.StepState],
     "State of a version": [vocabulary.VersionState],

@@ -203,6 +203,23 @@ def test_samples_of_an_active_step_are_kept_until_it_ends(
     assert count(ledger, "exchanges") == 0
 
 
+def test_samples_of_an_active_step_without_groups_are_kept_until_it_ends(
+    ledger: Connection, engine: Engine
+) -> None:
+    """Of sft and dpo: what they froze is named by their samples alone."""
+    keep(ledger, 30)
+    record(ledger, then(MARCH, attribution=an_attribution(trajectory_id=then(MARCH).call_id, group_key="g")))
+    train(ledger, "built")
+    with ledger.begin():
+        ledger.execute(text("UPDATE groups SET state = 'open', step_id = NULL"))
+    run(engine, NOW)
+    assert count(ledger, "exchanges") == 1
+    with ledger.begin():
+        ledger.execute(text("UPDATE training_steps SET state = 'failed'"))
+    run(engine, NOW)
+    assert count(ledger, "exchanges") == 0
+
+
 def test_a_dry_run_says_what_would_go_and_changes_nothing(ledger: Connection, engine: Engine) -> None:
     keep(ledger, 30)
     record(ledger, then(MARCH), then(MARCH), then(APRIL), then(APRIL, project="acme"))

@@ -65,6 +65,8 @@ def test_what_waits_can_be_withdrawn_and_what_does_not_cannot(proxy: RunningProx
         ({"kind": "grpo", "arguments": [1]}, 422, "arguments"),
         ({"kind": "grpo", "arguments": {"skip_grace": "yes"}}, 422, "arguments.skip_grace"),
         ({"kind": "dpo", "arguments": {"skip_grace": True}}, 422, "arguments.skip_grace"),
+        ({"kind": "sft"}, 422, "arguments.from"),
+        ({"kind": "sft", "arguments": {"from": "teacher", "epochs": 0}}, 422, "arguments.epochs"),
     ],
 )
 def test_a_wrong_wish_is_refused_with_its_field(
