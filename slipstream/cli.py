@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ledger.errors import LedgerError
 from ledger.logs import configure_logs
-from ledger.settings import explain
+from ledger.settings_problems import problems_of, refused
 from slipstream.commands import act, diagnose, look, process, stack
 from slipstream.commands.audit import audit
 from slipstream.commands.erase import erase
@@ -65,7 +65,7 @@ def main() -> None:
     try:
         app()
     except ValidationError as error:
-        fail(f"These settings cannot be used:\n{explain(error)}")
+        fail(str(refused(problems_of(error))))
     except ChildFailedError as error:
         fail(
             f"{error}\n"
