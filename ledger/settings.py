@@ -44,7 +44,10 @@ class SettingsFileSource(PydanticBaseSettingsSource):
 
 
 class EnvironmentSettings(BaseSettings):
-    """A frozen settings class: environment, `NAME_FILE`, the settings file, the default. `.env` is never read."""
+    """A frozen settings class: environment, `NAME_FILE`, the settings file, the default. `.env` is never read.
+
+    Settings that were read once hold until the process ends, also where others are derived from them.
+    """
 
     model_config = SettingsConfigDict(
         frozen=True, extra="ignore", populate_by_name=True, env_ignore_empty=True
@@ -66,6 +69,8 @@ class EnvironmentSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        if len(init_settings()) >= len(settings_cls.model_fields):
+            return (init_settings,)  # given whole, by code: what the sources say now is of no interest
         only_full_names(env_settings)
         return init_settings, env_settings, SecretFileSource(settings_cls), SettingsFileSource(settings_cls)
 

@@ -40,7 +40,7 @@ def unknown_keys(file: SettingsFile, known: Collection[str]) -> list[str]:
 
 
 def sentence(detail: Any) -> str:
-    """pydantic's words, or our own."""
+    """Words of pydantic's, or our own."""
     return str(detail["msg"]).removeprefix(_OWN_WORDS).replace("Input should be", "it must be")
 
 

@@ -20,7 +20,9 @@ def check(*classes: type[EnvironmentSettings]) -> None:
 def find_problems(*classes: type[EnvironmentSettings]) -> list[str]:
     """One sentence each. Raises SettingsError where there is nothing to look at: a file that cannot be read."""
     file = read_settings_file()
-    problems = [] if file is None else unknown_keys(file, [key_of(setting.name) for setting in all_settings()])
+    problems = (
+        [] if file is None else unknown_keys(file, [key_of(setting.name) for setting in all_settings()])
+    )
     for settings_class in classes:
         try:
             settings_class.from_environment()
