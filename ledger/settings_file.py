@@ -36,9 +36,9 @@ class SettingsFile:
         return f"{self.path.name} line {line}" if line else str(self.path.name)
 
 
-def read_settings_file() -> SettingsFile | None:
-    """None where SLIPSTREAM_CONFIG is not set. Raises SettingsError."""
-    if not (name := os.environ.get(CONFIG)):
+def read_settings_file(name: str | None = None) -> SettingsFile | None:
+    """The one that SLIPSTREAM_CONFIG names, unless another is named; None where there is none. Raises SettingsError."""
+    if not (name := name or os.environ.get(CONFIG)):
         return None
     path = Path(name)
     try:

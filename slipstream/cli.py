@@ -14,6 +14,7 @@ from ledger.logs import configure_logs
 from ledger.settings_problems import problems_of, refused
 from slipstream.commands import act, diagnose, look, process, stack
 from slipstream.commands.audit import audit
+from slipstream.commands.config import config
 from slipstream.commands.erase import erase
 from slipstream.commands.files import export, import_
 from slipstream.commands.judge import judge
@@ -52,7 +53,7 @@ app.command()(erase)
 app.command()(export)
 app.command("import")(import_)
 app.command(context_settings=PASS_THROUGH)(look.psql)
-app.command()(look.config)
+app.command()(config)
 app.command()(diagnose.doctor)
 app.command()(process.proxy)
 app.command()(process.worker)

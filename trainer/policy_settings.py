@@ -107,6 +107,12 @@ def _contradictions(settings: TrainerSettings) -> list[str]:
             f"policies.{default}.base_model: the default policy learns on SLIPSTREAM_BASE_MODEL, which its proxy serves: "
             "set that, or give the other base a policy name of its own"
         )
+    problems += [
+        f'policies.{name}.base_model: another base is served by other model servers: name them, upstream_urls = ["http://…"]'
+        for name, table in settings.policies.items()
+        if table.get("base_model", settings.base_model) != settings.base_model
+        and "upstream_urls" not in table
+    ]
     unknown = set(settings.trained_policies or ()) - set(known_policies(settings))
     return problems + [
         f"SLIPSTREAM_TRAINED_POLICIES: {name} has no table [policies.{name}] and is not the default policy"
