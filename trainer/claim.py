@@ -20,7 +20,7 @@ from trainer.adapter_names import highest_version_on_disk
 from trainer.beginning import Beginning
 from trainer.ready import next_groups
 from trainer.requested import requested
-from trainer.line import is_contested, live_at_beginning, next_parent
+from trainer.new_line import is_contested, live_at_beginning, next_parent
 from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
 

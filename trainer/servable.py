@@ -20,7 +20,7 @@ from ledger.policies import adapter_name
 from trainer.adapter_files import CONFIG, WEIGHTS, check_adapter, write_directory
 from trainer.errors import AdapterRefusedError, PublishError, ReplicaRefusedError
 from trainer.learners import Learner
-from trainer.line import NextParent, Shape, next_parent
+from trainer.new_line import NextParent, Shape, next_parent
 from trainer.replica import Replica
 from trainer.settings import TrainerSettings
 

@@ -97,10 +97,14 @@ def test_everything_that_is_wrong_is_told_at_once_with_place_value_and_remedy(wr
         "SLIPSTREAM_JUDGE_VOTES = 99 (slipstream.toml line 5): it must be less than or equal to 16",
         "slipstream.toml line 7, [policies.support]: learning_rat is no setting: did you mean learning_rate?",
         "slipstream.toml line 9, [policies.support]: threads is no setting: docs/settings.md lists those that there are",
-        "slipstream.toml line 10, [policies.support]: trainer_threads holds for the whole process: "
-        "write it above the policies' tables",
-        "slipstream.toml line 8, [policies.support]: lora_rank = 7: "
-        "vLLM serves only the ranks 1, 8, 16, 32, 64, 128, 256, 320, 512",
+        (
+            "slipstream.toml line 10, [policies.support]: trainer_threads holds for the whole process: "
+            "write it above the policies' tables"
+        ),
+        (
+            "slipstream.toml line 8, [policies.support]: lora_rank = 7: "
+            "vLLM serves only the ranks 1, 8, 16, 32, 64, 128, 256, 320, 512"
+        ),
     ]
 
 

@@ -1,7 +1,7 @@
 """Where a policy's next step begins: at its live version, or at the base, where the settings want another shape.
 
-A line is a sequence of versions of one rank and alpha, each trained from the one before. Invariant: no version is
-trained from one of another shape or base (docs/decisions/0025-policies-and-settings.md).
+A new line is versions of one rank and alpha that begin at the base again, under the policy's next numbers. Invariant: no
+version is trained from one of another shape or base (docs/decisions/0025-policies-and-settings.md).
 """
 
 import json
