@@ -22,9 +22,9 @@ from trainer.claim import Step
 from trainer.learned import learn
 from trainer.learners import Learner, in_turn, read_learners, register
 from trainer.lease import Lease
-from trainer.new_line import NEW_LINE, check_base
 from trainer.memory import peak_memory_mib
 from trainer.model_cache import ModelCache
+from trainer.new_line import NEW_LINE, check_base
 from trainer.outcome import settled
 from trainer.policy_settings import trained_settings
 from trainer.publish import load_and_probe, unload_old_versions
