@@ -6,7 +6,7 @@ Example: {"support": {"step_groups": 4, "lora_rank": 16}}. What a table may say 
 import json
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator
 from pydantic_settings import NoDecode
 
 from ledger.errors import LedgerError
@@ -38,7 +38,6 @@ PolicyTables = Annotated[
     NoDecode,
     BeforeValidator(_parsed),
     AfterValidator(_named),
-    Field(default_factory=dict, validation_alias="SLIPSTREAM_POLICIES"),
 ]
 
 

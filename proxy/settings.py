@@ -22,7 +22,7 @@ class ProxySettings(EnvironmentSettings):
     upstream_urls: str = Field(validation_alias="SLIPSTREAM_UPSTREAM_URLS")
     base_model: str = Field(validation_alias="SLIPSTREAM_BASE_MODEL")
     policy: str = Field(default="default", validation_alias="SLIPSTREAM_POLICY")
-    policies: PolicyTables
+    policies: PolicyTables = Field(default_factory=dict, validation_alias="SLIPSTREAM_POLICIES")
     adapters: Path = Field(default=Path(".slipstream/adapters"), validation_alias="SLIPSTREAM_ADAPTERS")
     spool: Path = Field(default=Path(".slipstream/spool"), validation_alias="SLIPSTREAM_SPOOL")
     host: str = Field(default="127.0.0.1", validation_alias="SLIPSTREAM_HOST")

@@ -62,7 +62,7 @@ class StackSettings(EnvironmentSettings):
     policy: str = Field(
         default="default", validation_alias="SLIPSTREAM_POLICY", description="Name of the default policy."
     )
-    policies: PolicyTables
+    policies: PolicyTables = Field(default_factory=dict, validation_alias="SLIPSTREAM_POLICIES")
     lora_rank: int = Field(
         default=8,
         validation_alias="SLIPSTREAM_LORA_RANK",

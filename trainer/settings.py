@@ -87,7 +87,11 @@ class TrainerSettings(EnvironmentSettings):
     upstream_urls: Urls = _place("SLIPSTREAM_UPSTREAM_URLS")
     base_model: str = _place("SLIPSTREAM_BASE_MODEL")
     policy: str = _place("SLIPSTREAM_POLICY", "default")
-    policies: PolicyTables = Field(json_schema_extra={"part": Part.PLACE})
+    policies: PolicyTables = Field(
+        default_factory=dict,
+        validation_alias="SLIPSTREAM_POLICIES",
+        json_schema_extra={"part": Part.PLACE},
+    )
     trained_policies: Names = _place("SLIPSTREAM_TRAINED_POLICIES", None)
     adapters: Path = _place("SLIPSTREAM_ADAPTERS", Path(".slipstream/adapters"))
     checkpoints: Path | None = _place("SLIPSTREAM_CHECKPOINTS", None)
