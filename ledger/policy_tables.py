@@ -46,7 +46,6 @@ def base_of(tables: dict[str, dict[str, Any]], name: str, base_model: str) -> st
     return str(tables.get(name, {}).get("base_model", base_model))
 
 
-def names_on_base(default: str, base_model: str, tables: dict[str, dict[str, Any]]) -> list[str]:
-    """The policies that a process with this base serves, the default one first."""
-    others = [name for name in tables if name != default and base_of(tables, name, base_model) == base_model]
-    return [default, *others]
+def bases(default: str, base_model: str, tables: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Every policy that the settings name, the default one first, with its base model."""
+    return {name: base_of(tables, name, base_model) for name in (default, *tables)}

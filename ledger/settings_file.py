@@ -31,9 +31,9 @@ class SettingsFile:
     lines: dict[Keys, int]
 
     def place(self, *keys: str) -> str:
-        """`slipstream.toml line 12`; without the line where the key has none of its own."""
-        line = self.lines.get(keys)
-        return f"{self.path.name} line {line}" if line else str(self.path.name)
+        """`slipstream.toml line 12`: where the key, or the first of its table, stands; without the line where it is not there."""
+        found = [line for known, line in self.lines.items() if known[: len(keys)] == keys]
+        return f"{self.path.name} line {min(found)}" if found else str(self.path.name)
 
 
 def read_settings_file(name: str | None = None) -> SettingsFile | None:

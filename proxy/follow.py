@@ -50,9 +50,8 @@ def look(connection: Connection, settings: ProxySettings) -> Seen:
     keys, policies = read_keys(connection), read_policies(connection)
     known = {(policy.project, policy.name) for policy in policies}
     for project in sorted({key.project for key in keys.live}):
-        for name in settings.policy_names:
+        for name, base_model in settings.policy_bases.items():
             if (project, name) not in known:
-                base_model = settings.base_model
                 policies.append(ensure_policy(connection, name=name, base_model=base_model, project=project))
     return Seen(keys, policies)
 
@@ -76,8 +75,8 @@ async def first_look(engine: AsyncEngine, settings: ProxySettings) -> Seen:
 async def _first_look(engine: AsyncEngine, settings: ProxySettings) -> Seen:
     def ask(connection: Connection) -> Seen:
         check_database(connection)
-        for name in settings.policy_names:
-            ensure_policy(connection, name=name, base_model=settings.base_model)
+        for name, base_model in settings.policy_bases.items():
+            ensure_policy(connection, name=name, base_model=base_model)
         return look(connection, settings)
 
     with translated_errors():

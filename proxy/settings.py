@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr, field_validator
 
-from ledger.policy_tables import PolicyTables, names_on_base
+from ledger.policy_tables import PolicyTables, bases
 from ledger.settings import EnvironmentSettings
 from proxy.external.providers import PROVIDERS
 
@@ -137,9 +137,9 @@ class ProxySettings(EnvironmentSettings):
         return list(dict.fromkeys(url for url in urls if url))
 
     @property
-    def policy_names(self) -> list[str]:
-        """The policies that each project has here: the default one, and those of the settings file on the same base."""
-        return names_on_base(self.policy, self.base_model, self.policies)
+    def policy_bases(self) -> dict[str, str]:
+        """The policies of each project, the default one first, with their base models: not all are served here."""
+        return bases(self.policy, self.base_model, self.policies)
 
     @property
     def provider_names(self) -> frozenset[str]:

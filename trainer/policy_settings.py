@@ -59,8 +59,9 @@ def table_problems(settings: TrainerSettings | None, file: SettingsFile | None) 
 def _tables(settings: TrainerSettings | None, file: SettingsFile | None) -> dict[str, dict[str, Any]]:
     if settings is not None:
         return settings.policies
-    tables = file.content.get("policies", {}) if file else {}
-    return {name: table for name, table in tables.items() if isinstance(table, dict)}
+    tables = file.content.get("policies") if file else None
+    found = tables.items() if isinstance(tables, dict) else ()
+    return {name: table for name, table in found if isinstance(table, dict)}
 
 
 def _unknown(name: str, table: dict[str, Any], file: SettingsFile | None) -> list[str]:

@@ -50,7 +50,7 @@ def test_each_value_says_where_it_comes_from(
     assert told["SLIPSTREAM_JUDGE_API_KEY"] == ("***", "environment")
     assert told["SLIPSTREAM_LORA_RANK"] == ("32", "stack")
     assert told["SLIPSTREAM_STEP_GROUPS"] == ("3", "slipstream.toml line 1")
-    assert told["SLIPSTREAM_POLICIES"] == ("support, sales", "slipstream.toml")
+    assert told["SLIPSTREAM_POLICIES"] == ("support, sales", "slipstream.toml line 2")
     assert told["SLIPSTREAM_KL"] == ("0.0", "default")
 
 

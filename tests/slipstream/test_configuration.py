@@ -54,7 +54,7 @@ def test_the_example_is_read_by_every_process(monkeypatch: pytest.MonkeyPatch) -
     names = [(one.policy, one.lora_rank, one.step_groups) for one in trained_settings(trainer)]
     assert names == [("default", 8, 16), ("support", 8, 8), ("research", 32, 2), ("sql", 8, 16)]
     assert proxy.replica_urls == list(trainer.upstream_urls) == ["http://vllm-1:8000", "http://vllm-2:8000"]
-    assert proxy.policy_names == ["default", "support", "research"]  # sql is on another base
+    assert proxy.policy_bases == {one.policy: one.base_model for one in trained_settings(trainer)}
     assert trained_settings(trainer)[3].upstream_urls == ("http://vllm-sql:8000",)
 
 
@@ -124,7 +124,10 @@ def test_a_table_is_looked_at_by_every_process_that_reads_the_file(write: Write)
         ('[policies.sql]\nbase_model = "x"', "name them, upstream_urls"),
         ("trained_policies = ['sqll']\n[policies.sql]", "sqll has no table"),
         ("[policies.support]\nstep_groups = 64", "a step would never have enough groups"),
-        ("[policy.support]\nstep_groups = 64", "policy = {'support'"),
+        (
+            "[policy.support]\nstep_groups = 64",
+            "SLIPSTREAM_POLICY (slipstream.toml line 6): it must be a valid string",
+        ),
     ],
 )
 def test_tables_that_contradict_something_are_refused(write: Write, tables: str, problem: str) -> None:
@@ -133,7 +136,7 @@ def test_tables_that_contradict_something_are_refused(write: Write, tables: str,
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"), [("step_groups = ", "line 1"), ("a = 1\na = 2", "line 2"), ("\x00", "line 1")]
+    ("content", "problem"), [("step_groups = \n", "line 1"), ("a = 1\na = 2\n", "line 2"), ("\x00", "line 1")]
 )
 def test_what_is_no_toml_is_refused_with_its_line(write: Write, content: str, problem: str) -> None:
     path = write(content)
