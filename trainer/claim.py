@@ -18,9 +18,9 @@ from ledger.triggers import read_situation, waits_for
 from ledger.vocabulary import ACTIVE_STEP_STATES, StepKind, StepState
 from trainer.adapter_names import highest_version_on_disk
 from trainer.beginning import Beginning
+from trainer.new_line import is_contested, live_at_beginning, next_parent
 from trainer.ready import next_groups
 from trainer.requested import requested
-from trainer.new_line import is_contested, live_at_beginning, next_parent
 from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
 
