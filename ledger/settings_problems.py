@@ -12,6 +12,7 @@ from ledger.settings_file import PREFIX, SettingsFile, key_of, read_settings_fil
 from ledger.settings_origin import file_origin, outside_origin, written
 
 _LONGEST = 80
+_KEYS_BEGIN_WITH = "sk-"  # ours, OpenAI's and Anthropic's, put where another setting belongs
 _OWN_WORDS = "Value error, "
 
 
@@ -47,7 +48,7 @@ def sentence(detail: Any) -> str:
 def shown(variable: str, value: Any) -> str:
     """A wrong value as it may be shown: no secret, and an address without what comes after its path."""
     text = written(value)
-    if is_secret_name(variable):
+    if is_secret_name(variable) or text.startswith(_KEYS_BEGIN_WITH):
         return MASK
     text = masked(text, is_secret=False).partition("?")[0] if "://" in text else text
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -58,10 +58,10 @@ class Trainer:
 def tick(trainer: Trainer) -> Step | None:
     """Do what there is to do; the step as it ended, or None if there was nothing. Safe to call at any time."""
     asked_at = monotonic()
-    taken = resume_or_claim(trainer)
-    if taken is None:
+    learner, step = resume_or_claim(trainer)
+    if step is None:
         return None
-    run = _Run(trainer, *taken, asked_at)
+    run = _Run(trainer, learner, step, asked_at)
     with settled(trainer.engine, run.learner.settings, run.current), run.lease:
         if run.step.state is StepState.CLAIMED:
             build_samples(run)
@@ -72,7 +72,7 @@ def tick(trainer: Trainer) -> Step | None:
     return run.step
 
 
-def resume_or_claim(trainer: Trainer) -> tuple[Learner, Step] | None:
+def resume_or_claim(trainer: Trainer) -> tuple[Learner, Step | None]:
     """Each policy has its turn, in a transaction of its own: its unfinished step that nobody holds, else a new one.
 
     Those who were compared with each other are brought together first.
@@ -84,13 +84,19 @@ def resume_or_claim(trainer: Trainer) -> tuple[Learner, Step] | None:
         if pair_up(connection):
             trainer.scored.clear()  # groups were made of what was judged before
     for learner in in_turn(learners, trainer.last_policy_id):
-        for take in (_resume, _claim):
-            with trainer.engine.begin() as connection:
-                step = take(connection, learner, trainer)
-            if step is not None:
-                trainer.last_policy_id = learner.policy.id
-                return learner, step
-    return None
+        if (step := _take(trainer, learner)) is not None:
+            trainer.last_policy_id = learner.policy.id
+            return learner, step
+    return learners[0], None
+
+
+def _take(trainer: Trainer, learner: Learner) -> Step | None:
+    with trainer.engine.begin() as connection:
+        step = _resume(connection, learner, trainer)
+    if step is not None or not trainer.servable.allows(trainer.engine, learner):
+        return step
+    with trainer.engine.begin() as connection:
+        return _claim(connection, learner, trainer)
 
 
 def _resume(connection: Connection, learner: Learner, trainer: Trainer) -> Step | None:
@@ -109,8 +115,6 @@ def _resume(connection: Connection, learner: Learner, trainer: Trainer) -> Step 
 
 def _claim(connection: Connection, learner: Learner, trainer: Trainer) -> Step | None:
     policy = learner.policy
-    if not trainer.servable.allows(trainer.engine, learner):
-        return None
     scored = trainer.scored.setdefault(policy.id, ScoredGroups())
     step = claim.claim(connection, policy, learner.settings, trainer.owner, scored)
     if step is not None:

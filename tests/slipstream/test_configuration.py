@@ -64,7 +64,7 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
     write(f"{PLACES}step_groups = 3\nseed = 4\n[policies.support]\nseed = 5\n")
     monkeypatch.setenv("SLIPSTREAM_SEED", "6")
     default, support = trained_settings(TrainerSettings.from_environment())
-    assert (default.step_groups, default.seed, default.step_max_groups) == (3, 6, 32)
+    assert (default.step_groups, default.seed, default.step_max_groups) == (3, 6, 512)
     assert (support.step_groups, support.seed) == (3, 5)  # its own table is nearer than what holds for all
 
 
@@ -123,7 +123,7 @@ def test_a_table_is_looked_at_by_every_process_that_reads_the_file(write: Write)
         ('[policies.default]\nbase_model = "x"\nupstream_urls = "http://c"', "the default policy learns on"),
         ('[policies.sql]\nbase_model = "x"', "name them, upstream_urls"),
         ("trained_policies = ['sqll']\n[policies.sql]", "sqll has no table"),
-        ("[policies.support]\nstep_groups = 64", "a step would never have enough groups"),
+        ("[policies.support]\nstep_groups = 1000", "a step would never have enough groups"),
         (
             "[policy.support]\nstep_groups = 64",
             "SLIPSTREAM_POLICY (slipstream.toml line 6): it must be a valid string",

@@ -18,6 +18,7 @@ from ledger.workers import worker_of
 from tests.trainer.fake_replica import FakeReplica, running_replica
 from tests.trainer.tiny import save_tiny_model
 from tests.trainer.traffic import call, one, rows
+from trainer.plan import read_plan, reading
 from trainer.policy_settings import settings_of, trained_settings
 from trainer.step import Trainer, tick
 from trainer.worker import known_learners, tell
@@ -167,6 +168,20 @@ def test_a_worker_tells_what_it_trains_each_policy_with(
         told = worker_of(connection, policy.id)
     assert told is not None
     assert (told.settings["step_groups"], trainer.settings.step_groups) == (5, 1)
+
+
+def test_a_plan_says_of_each_policy_what_its_own_settings_make_of_it(
+    engine: Engine, make_trainer: Callable[..., Trainer]
+) -> None:
+    """Also where no worker was started yet: with the file of whoever asks."""
+    trainer = make_trainer(policies={"support": {"step_groups": 2}})
+    for seed, name in enumerate(("default", "support")):
+        add_group(engine, name, trainer.settings.base_model, seed)
+    for is_worker in (True, False):
+        with reading(engine) as connection:
+            plans = read_plan(connection, trainer.settings, is_worker=is_worker)["policies"]
+        due = {plan["policy"]: (plan["is_due"], plan["worker"]["step_groups"]) for plan in plans}
+        assert due == {"default": (True, 1), "support": (False, 2)}
 
 
 def test_another_base_under_a_policys_name_is_refused(
