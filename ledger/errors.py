@@ -3,6 +3,7 @@
 LedgerError
 ├── DatabaseUnreachableError
 ├── SchemaBehindError
+├── SettingsError
 ├── KeyRefusedError
 ├── SpoolError
 │   └── SpoolFullError
@@ -27,6 +28,10 @@ class DatabaseUnreachableError(LedgerError):
 
 class SchemaBehindError(LedgerError):
     """The database schema is behind this version of Slipstream: run `slipstream migrate`."""
+
+
+class SettingsError(LedgerError):
+    """The settings cannot be used."""
 
 
 class KeyRefusedError(LedgerError):

@@ -66,7 +66,7 @@ def ensure_policy(
     connection: Connection, *, name: str, base_model: str, project: str = DEFAULT_PROJECT
 ) -> Policy:
     """Register a policy and its version 0. Safe to repeat and to run at once; another base model is refused."""
-    _check_name(name)
+    check_name(name)
     project_id = ensure_project(connection, project)
     new = {"id": new_id(), "project_id": project_id, "name": name, "base_model": base_model}
     connection.execute(insert(policies).values(new).on_conflict_do_nothing())
@@ -74,7 +74,7 @@ def ensure_policy(
     if policy.base_model != base_model:
         raise LedgerError(
             f"policy {name!r} learns on {policy.base_model!r}, not on {base_model!r}: give the new base model "
-            "a new policy name (SLIPSTREAM_POLICY), or set SLIPSTREAM_BASE_MODEL back"
+            "a new policy name (SLIPSTREAM_POLICY, or a table [policies.NAME]), or set SLIPSTREAM_BASE_MODEL back"
         )
     base = {"policy_id": policy.id, "version": 0, "state": VersionState.BASE}
     connection.execute(insert(policy_versions).values(base).on_conflict_do_nothing())
@@ -97,7 +97,8 @@ def move_live(connection: Connection, policy_id: UUID, version: int) -> None:
     )
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raises LedgerError for a name that no policy can have."""
     if not name or "@" in name or not name.isprintable() or name != name.strip():
         raise LedgerError(
             f"{name!r} is not a policy name: use letters and digits, and no @ (SLIPSTREAM_POLICY)"

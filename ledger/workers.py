@@ -26,6 +26,10 @@ _OF_POLICY = text("""
     WHERE p.id = :policy_id
 """)
 
+_NEWEST = text(
+    "SELECT settings, started_at, seen_at FROM workers WHERE policy = :policy ORDER BY started_at DESC LIMIT 1"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Worker:
@@ -51,4 +55,10 @@ def worker_seen(connection: Connection, *, policy: str, base_model: str) -> None
 def worker_of(connection: Connection, policy_id: UUID) -> Worker | None:
     """None = none was ever started for this policy's name and base model."""
     row = connection.execute(_OF_POLICY, {"policy_id": policy_id}).one_or_none()
+    return None if row is None else Worker(row.settings, row.started_at, row.seen_at)
+
+
+def newest_worker(connection: Connection, policy: str) -> Worker | None:
+    """The newest that was started for a policy of this name, on whichever base."""
+    row = connection.execute(_NEWEST, {"policy": policy}).one_or_none()
     return None if row is None else Worker(row.settings, row.started_at, row.seen_at)

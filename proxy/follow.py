@@ -46,17 +46,18 @@ class Seen:
 
 
 def look(connection: Connection, settings: ProxySettings) -> Seen:
-    """Keys and policies. A project whose first key is new gets its default policy here."""
+    """Keys and policies. A project whose first key is new gets its policies here."""
     keys, policies = read_keys(connection), read_policies(connection)
-    ready = {policy.project for policy in policies if policy.name == settings.policy}
-    for project in sorted({key.project for key in keys.live} - ready):
-        name, base_model = settings.policy, settings.base_model
-        policies.append(ensure_policy(connection, name=name, base_model=base_model, project=project))
+    known = {(policy.project, policy.name) for policy in policies}
+    for project in sorted({key.project for key in keys.live}):
+        for name, base_model in settings.policy_bases.items():
+            if (project, name) not in known:
+                policies.append(ensure_policy(connection, name=name, base_model=base_model, project=project))
     return Seen(keys, policies)
 
 
 async def first_look(engine: AsyncEngine, settings: ProxySettings) -> Seen:
-    """With the default policy registered. Waits for Postgres, and for `slipstream migrate` to have run, but not for ever.
+    """With the default project's policies registered. Waits for Postgres, and for `slipstream migrate` to have run, but not for ever.
 
     Raises LedgerError.
     """
@@ -74,7 +75,8 @@ async def first_look(engine: AsyncEngine, settings: ProxySettings) -> Seen:
 async def _first_look(engine: AsyncEngine, settings: ProxySettings) -> Seen:
     def ask(connection: Connection) -> Seen:
         check_database(connection)
-        ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
+        for name, base_model in settings.policy_bases.items():
+            ensure_policy(connection, name=name, base_model=base_model)
         return look(connection, settings)
 
     with translated_errors():

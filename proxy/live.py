@@ -35,8 +35,9 @@ class Target:
 class LivePolicies:
     """Of all projects. A name means a policy of the caller's own project; every project has a default policy."""
 
-    def __init__(self, default_name: str) -> None:
+    def __init__(self, default_name: str, base_model: str) -> None:
         self._default_name = default_name
+        self._base_model = base_model  # of the model servers here
         self._policies: dict[_Key, Policy] = {}
         self._serving: dict[_Key, int] = {}
 
@@ -59,12 +60,12 @@ class LivePolicies:
     def resolve(self, requested: str, project: str) -> Target:
         """Any name goes to the project's default policy, but for a policy's own name and its pinned versions.
 
-        Raises UnknownModelError, or UpstreamUnavailableError for a policy that no server here can answer for (I8).
+        Raises UnknownModelError, also for a policy on another base, or UpstreamUnavailableError for one that no server
+        here can answer for now (I8).
         """
         name, _, version = requested.rpartition("@")
         for known in (requested, name):
-            if (project, known) in self._policies and (project, known) not in self._serving:
-                raise UpstreamUnavailableError(f"No model server holds {known} now.", retry_after=5)
+            self._check_served(known, project)
         if (project, requested) in self._serving or (project, name) not in self._serving:
             return self._live(requested, project)
         if version == "base":
@@ -73,10 +74,23 @@ class LivePolicies:
             raise unknown_model(requested)
         return Target(self._policies[project, name], int(version), is_pinned=True)
 
+    def _check_served(self, name: str, project: str) -> None:
+        policy = self._policies.get((project, name))
+        if policy is None or (project, name) in self._serving:
+            return
+        if policy.base_model != self._base_model:
+            raise UnknownModelError(
+                f"The policy '{name}' learns on another base model than this proxy's servers hold: "
+                "send this call to the proxy of that base model.",
+                param="model",
+            )
+        raise UpstreamUnavailableError(f"No model server holds {name} now.", retry_after=5)
+
     def _live(self, requested: str, project: str) -> Target:
         """The live version of the policy with this name, else of the default policy."""
         is_known = (project, requested) in self._serving
         key = project, requested if is_known else self._default_name
+        self._check_served(key[1], project)
         if key not in self._serving:
             raise UpstreamUnavailableError(f"No model server holds {self._default_name} now.", retry_after=5)
         return Target(self._policies[key], self._serving[key])

@@ -52,7 +52,7 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
         stack.push_async_callback(external.close)
         leeway = Leeway(settings.affinity_slack, settings.affinity_factor)
         replicas = Replicas(settings.replica_urls, vllm, settings.adapters, metrics, leeway)
-        keys, live = Keys(seen.keys), LivePolicies(settings.policy)
+        keys, live = Keys(seen.keys), LivePolicies(settings.policy, settings.base_model)
         for policy in seen.policies:
             live.learn(policy)
             if policy.base_model == settings.base_model:  # another base is another server's

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr, field_validator
 
+from ledger.policy_tables import PolicyTables, bases
 from ledger.settings import EnvironmentSettings
 from proxy.external.providers import PROVIDERS
 
@@ -21,6 +22,7 @@ class ProxySettings(EnvironmentSettings):
     upstream_urls: str = Field(validation_alias="SLIPSTREAM_UPSTREAM_URLS")
     base_model: str = Field(validation_alias="SLIPSTREAM_BASE_MODEL")
     policy: str = Field(default="default", validation_alias="SLIPSTREAM_POLICY")
+    policies: PolicyTables = Field(default_factory=dict, validation_alias="SLIPSTREAM_POLICIES")
     adapters: Path = Field(default=Path(".slipstream/adapters"), validation_alias="SLIPSTREAM_ADAPTERS")
     spool: Path = Field(default=Path(".slipstream/spool"), validation_alias="SLIPSTREAM_SPOOL")
     host: str = Field(default="127.0.0.1", validation_alias="SLIPSTREAM_HOST")
@@ -133,6 +135,11 @@ class ProxySettings(EnvironmentSettings):
         """The vLLM bases, without a trailing slash or /v1."""
         urls = (url.strip().rstrip("/").removesuffix("/v1") for url in self.upstream_urls.split(","))
         return list(dict.fromkeys(url for url in urls if url))
+
+    @property
+    def policy_bases(self) -> dict[str, str]:
+        """The policies of each project, the default one first, with their base models: not all are served here."""
+        return bases(self.policy, self.base_model, self.policies)
 
     @property
     def provider_names(self) -> frozenset[str]:

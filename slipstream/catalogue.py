@@ -3,8 +3,6 @@
 docs/settings.md is compared with this list by a test.
 """
 
-import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +11,13 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from ledger.masking import is_secret_name
+from ledger.masking import masked as masked_value
 from ledger.settings import EnvironmentSettings
+from ledger.settings_file import SettingsFile
+from ledger.settings_origin import file_origin, outside_origin
 
 REQUIRED = "required"
-_SECRET_NAME = re.compile(r"(?<!_PER)_KEY|PASSWORD|SECRET|TOKEN$")
-_URL_PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):([^@\s]*)@")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def all_settings() -> list[Setting]:
             known = found.get(name)
             default = known.default if known and known.default not in ("", REQUIRED) else default_of(field)
             readers = (*(known.readers if known else ()), reader)
-            is_secret = field.annotation in (SecretStr, SecretStr | None) or bool(_SECRET_NAME.search(name))
+            is_secret = field.annotation in (SecretStr, SecretStr | None) or is_secret_name(name)
             found[name] = Setting(name, default, readers, is_secret or bool(known and known.is_secret))
     return [found[name] for name in sorted(found)]
 
@@ -70,18 +70,18 @@ def default_of(field: FieldInfo) -> str:
 
 
 def masked(setting: Setting, value: str) -> str:
-    """The value as it may be shown: a URL without its password, another secret not at all."""
-    without = _URL_PASSWORD.sub(r"\1:***@", value)
-    is_url = "://" in value
-    return without if is_url or not setting.is_secret or not value else "***"
+    """The value as it may be shown."""
+    return masked_value(value, is_secret=setting.is_secret)
 
 
-def origin_of(setting: Setting, stack: Mapping[str, str]) -> tuple[str, str]:
-    """Value and origin: environment, file, stack (the running one gave it), default."""
-    if value := os.environ.get(setting.name):
-        return value, "environment"
-    if path := os.environ.get(f"{setting.name}_FILE"):
-        return "***", f"file {path}"
+def origin_of(
+    setting: Setting, stack: Mapping[str, str], file: SettingsFile | None = None
+) -> tuple[str, str]:
+    """Value and origin: environment, secret file, stack (the running one gave it), settings file, default."""
+    if outside := outside_origin(setting.name):
+        return outside
     if setting.name in stack:
         return stack[setting.name], "stack"
+    if said := file_origin(setting.name, file):
+        return said
     return ("", "not set") if setting.default == REQUIRED else (setting.default, "default")

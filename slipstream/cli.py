@@ -11,9 +11,10 @@ from rich.console import Console
 
 from ledger.errors import LedgerError
 from ledger.logs import configure_logs
-from ledger.settings import explain
+from ledger.settings_problems import problems_of, refused
 from slipstream.commands import act, diagnose, look, process, stack
 from slipstream.commands.audit import audit
+from slipstream.commands.config import config
 from slipstream.commands.erase import erase
 from slipstream.commands.files import export, import_
 from slipstream.commands.imitate import dpo, sft
@@ -55,7 +56,7 @@ app.command()(erase)
 app.command()(export)
 app.command("import")(import_)
 app.command(context_settings=PASS_THROUGH)(look.psql)
-app.command()(look.config)
+app.command()(config)
 app.command()(diagnose.doctor)
 app.command()(process.proxy)
 app.command()(process.worker)
@@ -68,7 +69,7 @@ def main() -> None:
     try:
         app()
     except ValidationError as error:
-        fail(f"These settings cannot be used:\n{explain(error)}")
+        fail(str(refused(problems_of(error))))
     except ChildFailedError as error:
         fail(
             f"{error}\n"

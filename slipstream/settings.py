@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr
 
+from ledger.policy_tables import PolicyTables
 from ledger.settings import EnvironmentSettings
 
 
@@ -61,6 +62,7 @@ class StackSettings(EnvironmentSettings):
     policy: str = Field(
         default="default", validation_alias="SLIPSTREAM_POLICY", description="Name of the default policy."
     )
+    policies: PolicyTables = Field(default_factory=dict, validation_alias="SLIPSTREAM_POLICIES")
     lora_rank: int = Field(
         default=8,
         validation_alias="SLIPSTREAM_LORA_RANK",

@@ -76,7 +76,7 @@ def read_batch(
     groups = found_groups(connection, ids)
     routes = {member.route for group in groups for member in group.members if member.route is not None}
     running = read_running(connection, step.policy_id, routes)
-    defects = defects_of(groups, step.parent_version, settings)
+    defects = defects_of(groups, step.live_version, settings)
     rows = judge_groups(groups, defects, running, step.parent_version, settings)
     if beside := _beside(connection, step, settings, groups, rows):
         rows = judge_groups(groups, defects, running, step.parent_version, settings, beside)
@@ -143,7 +143,7 @@ def _beside(
     taken, limit = [group.id for group in groups], settings.baseline_min_samples
     ids = lone_groups(connection, step.policy_id, settings.readiness(), routes, taken=taken, limit=limit)
     others = found_groups(connection, ids)
-    defects = defects_of(others, step.parent_version, settings)
+    defects = defects_of(others, step.live_version, settings)
     found: dict[str, list[float]] = defaultdict(list)
     for usable in (each for group in others for each in usable_members(group, defects)):
         found[usable.route or ""].append(usable.reward)

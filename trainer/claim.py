@@ -18,6 +18,7 @@ from ledger.triggers import read_situation, waits_for
 from ledger.vocabulary import ACTIVE_STEP_STATES, StepKind, StepState
 from trainer.adapter_names import highest_version_on_disk
 from trainer.beginning import Beginning
+from trainer.new_line import is_contested, live_at_beginning, next_parent
 from trainer.ready import next_groups
 from trainer.requested import requested
 from trainer.scored import ScoredGroups
@@ -48,8 +49,9 @@ HIGHEST = text(
 )
 BEGIN = text(
     "INSERT INTO training_steps (id, policy_id, version, parent_version, state, lease_owner, lease_expires_at, seed,"
-    " settings, kind) VALUES (:id, :policy_id, :version, :parent_version, 'claimed', :owner,"
-    " clock_timestamp() + make_interval(secs => :lease_seconds), :seed, CAST(:settings AS jsonb), :kind)"
+    " settings, kind, metrics) VALUES (:id, :policy_id, :version, :parent_version, 'claimed', :owner,"
+    " clock_timestamp() + make_interval(secs => :lease_seconds), :seed, CAST(:settings AS jsonb), :kind,"
+    " CAST(:metrics AS jsonb))"
     f" ON CONFLICT (policy_id) WHERE state IN ({ACTIVE}) DO NOTHING RETURNING {_COLUMNS}"
 )
 LOCK_POLICY = text(
@@ -76,6 +78,11 @@ class Step:
     settings: dict[str, Any]
     metrics: dict[str, Any]
     kind: StepKind = StepKind.GRPO
+
+    @property
+    def live_version(self) -> int:
+        """Live when it began: its parent, but where a new line begins at the base."""
+        return live_at_beginning(self.parent_version, self.metrics)
 
 
 def resume(connection: Connection, policy: Policy, settings: TrainerSettings, owner: str) -> Step | None:
@@ -123,21 +130,25 @@ def _begin(
     owner: str,
     beginning: Beginning,
 ) -> Step | None:
-    """None where it wants groups and somebody else has them all."""
+    """None where it wants groups and somebody else has them all, or where the newest worker would not begin this line."""
     group_ids = list(connection.execute(LOCK_GROUPS, {"group_ids": list(beginning.group_ids)}).scalars())
-    if beginning.group_ids and not group_ids:
+    own = settings.with_learning(beginning.settings)
+    parent = next_parent(connection, policy, live_version, own)
+    is_refused = parent.is_new_line and is_contested(connection, policy, own)
+    if is_refused or (beginning.group_ids and not group_ids):
         return None
     version = next_version(connection, policy, settings)
     values = {
         "id": new_id(),
         "policy_id": policy.id,
         "version": version,
-        "parent_version": live_version,
+        "parent_version": parent.version,
         "owner": owner,
         "lease_seconds": settings.lease_seconds,
         "seed": settings.seed * 1_000_003 + version,
         "settings": json.dumps(beginning.settings),
         "kind": beginning.kind,
+        "metrics": json.dumps(parent.metrics),
     }
     row = connection.execute(BEGIN, values).one_or_none()
     if row is None:

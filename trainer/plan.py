@@ -20,6 +20,7 @@ from ledger.vocabulary import StepState
 from ledger.workers import worker_of
 from trainer.build import Batch, read_batch
 from trainer.claim import ACTIVE, Step
+from trainer.policy_settings import trained_settings
 from trainer.ready import next_groups
 from trainer.settings import TrainerSettings
 from trainer.snapshot import snapshot
@@ -73,12 +74,13 @@ def _settings_for(
     connection: Connection, policy: Policy, settings: TrainerSettings, *, is_worker: bool
 ) -> tuple[TrainerSettings | None, str | None]:
     """What the worker of this policy runs with, and who says so; None where nobody knows."""
-    is_own = (policy.name, policy.base_model) == (settings.policy, settings.base_model)
-    if is_own and is_worker:
-        return settings, "worker"
+    named = (policy.name, policy.base_model)
+    own = next((s for s in trained_settings(settings) if (s.policy, s.base_model) == named), None)
+    if own is not None and is_worker:
+        return own, "worker"
     if (worker := worker_of(connection, policy.id)) is not None:
         return settings.as_planned_by(worker.settings), "worker"
-    return (settings, "environment") if is_own else (None, None)
+    return (None, None) if own is None else (own, "environment")
 
 
 def _nobodys() -> dict[str, Any]:

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DataError
 from ledger.plans import answer_plan, forget_old_plans, waiting_plan
 from ledger.workers import worker_seen
 from trainer.plan import read_plan, reading
+from trainer.policy_settings import trained_settings
 from trainer.settings import TrainerSettings
 
 logger = structlog.get_logger()
@@ -28,6 +29,7 @@ class Planner:
 
     def __init__(self, settings: TrainerSettings, engine: Engine) -> None:
         self._settings = settings
+        self._trained = trained_settings(settings)
         self._engine = engine
         self._ended = Event()
 
@@ -52,7 +54,8 @@ class Planner:
 
     def be_seen(self) -> None:
         with self._engine.begin() as connection:
-            worker_seen(connection, policy=self._settings.policy, base_model=self._settings.base_model)
+            for own in self._trained:
+                worker_seen(connection, policy=own.policy, base_model=own.base_model)
 
     def end(self) -> None:
         self._ended.set()

@@ -71,6 +71,10 @@ class PolicyModel:
         _refuse_unusual(base, path)
         return cls(base.to(device).eval(), shape, seed, device)
 
+    def with_shape(self, shape: LoraShape, seed: int) -> "PolicyModel":
+        """The same base with another adapter, which takes this one's place: this model is of no use afterwards."""
+        return PolicyModel(self.peft.unload(), shape, seed, self.device)
+
     @property
     def target_modules(self) -> list[str]:
         return sorted({name.split(".lora_")[0].rsplit(".", 1)[1] for name in self.lora})

@@ -13,6 +13,7 @@ from pydantic_settings import NoDecode
 
 from ledger.groups.readiness import Readiness
 from ledger.hours import readable_hours, readable_zone
+from ledger.policy_tables import PolicyTables
 from ledger.settings import EnvironmentSettings
 from ledger.triggers import Triggers
 from trainer.grpo.advantages import Baseline
@@ -35,6 +36,12 @@ def _of_rewards(loss: LossKind) -> LossKind:
     return loss
 
 
+def _names(value: object) -> object:
+    return (
+        tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+    )
+
+
 def _urls(value: object) -> object:
     if isinstance(value, str):
         return tuple(url.strip().rstrip("/").removesuffix("/v1") for url in value.split(",") if url.strip())
@@ -48,6 +55,7 @@ def _some_urls(urls: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Urls = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_urls), AfterValidator(_some_urls)]
+Names = Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_names)]
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -79,6 +87,12 @@ class TrainerSettings(EnvironmentSettings):
     upstream_urls: Urls = _place("SLIPSTREAM_UPSTREAM_URLS")
     base_model: str = _place("SLIPSTREAM_BASE_MODEL")
     policy: str = _place("SLIPSTREAM_POLICY", "default")
+    policies: PolicyTables = Field(
+        default_factory=dict,
+        validation_alias="SLIPSTREAM_POLICIES",
+        json_schema_extra={"part": Part.PLACE},
+    )
+    trained_policies: Names = _place("SLIPSTREAM_TRAINED_POLICIES", None)
     adapters: Path = _place("SLIPSTREAM_ADAPTERS", Path(".slipstream/adapters"))
     checkpoints: Path | None = _place("SLIPSTREAM_CHECKPOINTS", None)
     # when a step starts, and with what
@@ -135,6 +149,7 @@ class TrainerSettings(EnvironmentSettings):
     # how it runs
     device: Literal["auto", "cpu", "cuda"] = _running("SLIPSTREAM_TRAINER_DEVICE", "auto")
     threads: Annotated[int, Field(ge=0)] = _running("SLIPSTREAM_TRAINER_THREADS", 0)  # 0 = as torch chooses
+    loaded_models: Count = _running("SLIPSTREAM_LOADED_MODELS", 1)
     niceness: Annotated[int, Field(ge=0, le=19)] = _running("SLIPSTREAM_TRAINER_NICE", 10)
     lease_seconds: Seconds = _running("SLIPSTREAM_LEASE_SECONDS", 60.0)
     tick_seconds: Seconds = _timing("SLIPSTREAM_TICK_SECONDS", 5.0)

@@ -12,19 +12,23 @@ from uuid import UUID
 import structlog
 from sqlalchemy import Connection, Engine
 
-from ledger.policies import Policy, ensure_policy, read_policies
+from ledger.policies import adapter_name
 from ledger.rewards.pairs import pair_up
 from ledger.vocabulary import StepState
 from trainer import checkpoint, claim, transitions
 from trainer.checkpoint import Saved
 from trainer.claim import Step
 from trainer.courses import COURSES
+from trainer.learners import Learner, in_turn, read_learners, register
 from trainer.lease import Lease
 from trainer.memory import peak_memory_mib
 from trainer.model_cache import ModelCache
+from trainer.new_line import NEW_LINE, check_base
 from trainer.outcome import settled
+from trainer.policy_settings import trained_settings
 from trainer.publish import load_and_probe, unload_old_versions
 from trainer.scored import ScoredGroups
+from trainer.servable import ServableShapes
 from trainer.settings import TrainerSettings
 from trainer.snapshot import snapshot
 
@@ -43,16 +47,21 @@ class Trainer:
     should_stop: Callable[[], bool] = lambda: False
     last_policy_id: UUID | None = None  # whose step came last
     scored: dict[UUID, ScoredGroups] = field(default_factory=dict)  # by policy
+    servable: ServableShapes = field(default_factory=ServableShapes)
+    trained: list[TrainerSettings] = field(init=False)  # of each policy
+
+    def __post_init__(self) -> None:
+        self.trained = trained_settings(self.settings)
 
 
 def tick(trainer: Trainer) -> Step | None:
     """Do what there is to do; the step as it ended, or None if there was nothing. Safe to call at any time."""
     asked_at = monotonic()
-    policy, step = resume_or_claim(trainer)
+    learner, step = resume_or_claim(trainer)
     if step is None:
         return None
-    run = _Run(trainer, policy, step, asked_at)
-    with settled(trainer.engine, trainer.settings, run.current), run.lease:
+    run = _Run(trainer, learner, step, asked_at)
+    with settled(trainer.engine, run.learner.settings, run.current), run.lease:
         if run.step.state is StepState.CLAIMED:
             build_samples(run)
         if run.step.state in (StepState.BUILT, StepState.UPDATED):
@@ -62,45 +71,39 @@ def tick(trainer: Trainer) -> Step | None:
     return run.step
 
 
-def resume_or_claim(trainer: Trainer) -> tuple[Policy, Step | None]:
-    """An unfinished step that nobody holds comes before a new one. Each policy has its turn, in a transaction of its own.
+def resume_or_claim(trainer: Trainer) -> tuple[Learner, Step | None]:
+    """Each policy has its turn, in a transaction of its own: its unfinished step that nobody holds, else a new one.
 
     Those who were compared with each other are brought together first.
     """
-    policies = learners(trainer)
+    with trainer.engine.begin() as connection:
+        register(connection, trainer.trained)
+        learners = read_learners(connection, trainer.trained)
     with trainer.engine.begin() as connection:
         if pair_up(connection):
             trainer.scored.clear()  # groups were made of what was judged before
-    for take in (_resume, _claim):
-        for policy in policies:
-            with trainer.engine.begin() as connection:
-                step = take(connection, policy, trainer)
-            if step is not None:
-                trainer.last_policy_id = policy.id
-                return policy, step
-    return policies[0], None
+    for learner in in_turn(learners, trainer.last_policy_id):
+        if (step := _take(trainer, learner)) is not None:
+            trainer.last_policy_id = learner.policy.id
+            return learner, step
+    return learners[0], None
 
 
-def learners(trainer: Trainer) -> list[Policy]:
-    """The policy of this name in every project, if it learns on this base; the one behind the last first, so that no
-    project's traffic holds back another's.
-    """
-    settings = trainer.settings
+def _take(trainer: Trainer, learner: Learner) -> Step | None:
     with trainer.engine.begin() as connection:
-        own = ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
-        known = read_policies(connection)
-    others = [p for p in known if (p.name, p.base_model) == (own.name, own.base_model) and p.id != own.id]
-    policies = [own, *others]
-    turn = next((i for i, policy in enumerate(policies) if policy.id == trainer.last_policy_id), -1) + 1
-    return policies[turn:] + policies[:turn]
+        step = _resume(connection, learner, trainer)
+    if step is not None or not trainer.servable.allows(trainer.engine, learner):
+        return step
+    with trainer.engine.begin() as connection:
+        return _claim(connection, learner, trainer)
 
 
-def _resume(connection: Connection, policy: Policy, trainer: Trainer) -> Step | None:
-    step = claim.resume(connection, policy, trainer.settings, trainer.owner)
+def _resume(connection: Connection, learner: Learner, trainer: Trainer) -> Step | None:
+    step = claim.resume(connection, learner.policy, learner.settings, trainer.owner)
     if step is None:
         return None
-    facts = {"policy": policy.line, "step_id": str(step.id), "version": step.version}
-    if step.attempt > trainer.settings.step_attempts:
+    facts = {"policy": learner.policy.line, "step_id": str(step.id), "version": step.version}
+    if step.attempt > learner.settings.step_attempts:
         reason = f"The worker died in {step.attempt - 1} attempts to make version {step.version}."
         transitions.to_failed(connection, step, reason)
         logger.error("step_failed", **facts, reason=reason)
@@ -109,23 +112,27 @@ def _resume(connection: Connection, policy: Policy, trainer: Trainer) -> Step | 
     return step
 
 
-def _claim(connection: Connection, policy: Policy, trainer: Trainer) -> Step | None:
+def _claim(connection: Connection, learner: Learner, trainer: Trainer) -> Step | None:
+    policy = learner.policy
     scored = trainer.scored.setdefault(policy.id, ScoredGroups())
-    step = claim.claim(connection, policy, trainer.settings, trainer.owner, scored)
+    step = claim.claim(connection, policy, learner.settings, trainer.owner, scored)
     if step is not None:
         logger.info("step_claimed", policy=policy.line, step_id=str(step.id), version=step.version)
+        if new_line := step.metrics.get(NEW_LINE):
+            logger.warning("new_line_begun", policy=policy.line, version=step.version, **new_line)
     return step
 
 
 class _Run:
     """One attempt at one step: the step as it now is, under which lease and settings."""
 
-    def __init__(self, trainer: Trainer, policy: Policy, step: Step, asked_at: float) -> None:
+    def __init__(self, trainer: Trainer, learner: Learner, step: Step, asked_at: float) -> None:
         self.trainer = trainer
-        self.policy = policy
+        self.learner = learner
+        self.policy = learner.policy
         self.step = step
-        self.settings = trainer.settings.with_learning(step.settings)
-        self.lease = Lease(step, trainer.settings, trainer.should_stop, asked_at)
+        self.settings = learner.settings.with_learning(step.settings)
+        self.lease = Lease(step, learner.settings, trainer.should_stop, asked_at)
         self.began_at = monotonic()
 
     def current(self) -> Step:
@@ -181,6 +188,8 @@ def _update(run: _Run) -> Saved | None:
             run.reached(StepState.SKIPPED, reason=ALL_ERASED)
             return None
     model = run.trainer.models.get(settings)
+    if step.parent_version:
+        check_base(settings.adapters, adapter_name(run.policy.line, step.parent_version), settings.base_model)
     parent = checkpoint.read_parent(settings, run.policy.line, step.parent_version)
     seconds_load = run.seconds()
     learned = course.learn(model, parent, material, settings, step, run.lease.check)
@@ -201,10 +210,10 @@ def _update(run: _Run) -> Saved | None:
 def publish(run: _Run) -> None:
     """Saved -> published: live moves only after every replica has confirmed the version."""
     saved = checkpoint.read_saved(run.settings, run.policy.line, run.step.version)
-    difference = load_and_probe(run.trainer.settings, saved, run.lease.check)
+    difference = load_and_probe(run.learner.settings, saved, run.lease.check)
     run.lease.check()
     metrics = {"seconds_publish": run.seconds(), "probe_difference": difference}
     with run.trainer.engine.begin() as connection:
         transitions.to_published(connection, run.step, metrics)
     run.reached(StepState.PUBLISHED, **metrics)
-    unload_old_versions(run.trainer.settings, run.policy.line, run.step.version)
+    unload_old_versions(run.learner.settings, run.policy.line, run.step.version)

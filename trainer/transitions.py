@@ -40,8 +40,9 @@ GIVE_BACK = text(
     "UPDATE groups SET state = 'open', step_id = NULL WHERE step_id = :id AND id = ANY(:group_ids)"
 )
 INSERT_VERSION = text(
-    "INSERT INTO policy_versions (policy_id, version, parent_version, state, adapter_path, adapter_sha256)"
-    " VALUES (:policy_id, :version, :parent_version, 'saved', :adapter_path, :sha256)"
+    "INSERT INTO policy_versions (policy_id, version, parent_version, state, adapter_path, adapter_sha256,"
+    " lora_rank, lora_alpha)"
+    " VALUES (:policy_id, :version, :parent_version, 'saved', :adapter_path, :sha256, :lora_rank, :lora_alpha)"
     " ON CONFLICT (policy_id, version) DO NOTHING"
 )
 SET_VERSION = text(
@@ -97,7 +98,9 @@ def to_saved(
     """The version exists from here on: its number and its name are never used again (I7)."""
     move(connection, step, StepState.SAVED, _UNSAVED, metrics=metrics)
     version = {"policy_id": step.policy_id, "version": step.version, "parent_version": step.parent_version}
-    connection.execute(INSERT_VERSION, {**version, "adapter_path": adapter_path, "sha256": sha256})
+    shape = {name: step.settings.get(name) for name in ("lora_rank", "lora_alpha")}
+    files = {"adapter_path": adapter_path, "sha256": sha256}
+    connection.execute(INSERT_VERSION, {**version, **files, **shape})
 
 
 def to_published(connection: Connection, step: Step, metrics: dict[str, Any]) -> None:

@@ -62,9 +62,9 @@ def judge_groups(
     return rows
 
 
-def defects_of(groups: Sequence[Group], parent_version: int, settings: TrainerSettings) -> Defects:
+def defects_of(groups: Sequence[Group], live_version: int, settings: TrainerSettings) -> Defects:
     return {
-        exchange.exchange_id: exchange_defect(exchange, parent_version, settings)
+        exchange.exchange_id: exchange_defect(exchange, live_version, settings)
         for group in groups
         for member in group.members
         for exchange in member.exchanges
@@ -86,11 +86,11 @@ def _usable_rewards(member: Member, defects: Defects) -> list[float]:
     return [judged[id_].reward for id_ in ids if id_ in judged and defects[id_] is None]
 
 
-def exchange_defect(exchange: WholeExchange, parent_version: int, settings: TrainerSettings) -> Reason | None:
+def exchange_defect(exchange: WholeExchange, live_version: int, settings: TrainerSettings) -> Reason | None:
     """Why this exchange cannot be learned from, whatever its reward; None = it can."""
     if not exchange.is_trainable:
         return Reason(str(exchange.untrainable_reason))
-    if abs(parent_version - _version_of(exchange)) > settings.max_staleness:
+    if abs(live_version - _version_of(exchange)) > settings.max_staleness:
         return Reason.TOO_STALE
     if exchange.finish_reason in CUT_OFF and not settings.train_truncated:
         return Reason.TRUNCATED

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine
 from ledger.database import check_database, sync_engine, translated_errors
 from ledger.logs import configure_logs
 from ledger.partitions import ensure_partitions
-from ledger.policies import Policy, ensure_policy, read_policies
+from ledger.policies import Policy
 from ledger.upkeep import apply_retention
 from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
 from ledger.workers import worker_started
@@ -27,6 +27,8 @@ from trainer.beat import scheduler_with
 from trainer.celery_app import JUDGE, PARTITIONS, RETENTION, RETENTION_SECONDS, SIBLINGS, create_celery
 from trainer.judge.settings import JudgeSettings
 from trainer.judge.thread import JudgeThread
+from trainer.learners import read_learners, register
+from trainer.policy_settings import trained_settings
 from trainer.settings import TrainerSettings
 from trainer.siblings.settings import SiblingSettings
 from trainer.siblings.siblings import Siblings, make_siblings
@@ -48,7 +50,7 @@ def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None =
     engine = sync_engine(settings.database_url)
     with translated_errors(), engine.begin() as connection:
         check_database(connection)
-        ensure_policy(connection, name=settings.policy, base_model=settings.base_model)
+        register(connection, trained_settings(settings))
         tell(connection, settings)
     with engine.connect() as connection:
         ensure_partitions(connection)
@@ -93,7 +95,7 @@ def make_ticker(settings: TrainerSettings, engine: Engine) -> Ticker:
     from trainer.step import Trainer, tick
 
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a log is no place for one
-    trainer = Trainer(settings, engine, ModelCache(), owner_name(), is_stopping)
+    trainer = Trainer(settings, engine, ModelCache(settings.loaded_models), owner_name(), is_stopping)
     return Ticker(settings, lambda: tick(trainer))
 
 
@@ -105,14 +107,16 @@ def make_planner(settings: TrainerSettings, engine: Engine) -> "Planner":
 
 
 def tell(connection: Connection, settings: TrainerSettings) -> None:
-    """What this worker runs with, for whoever explains what it will do."""
-    worker_started(
-        connection,
-        policy=settings.policy,
-        base_model=settings.base_model,
-        owner=owner_name(),
-        settings=settings.planning(),
-    )
+    """What this worker trains each of its policies with, for whoever explains what it will do."""
+    owner = owner_name()
+    for own in trained_settings(settings):
+        worker_started(
+            connection,
+            policy=own.policy,
+            base_model=own.base_model,
+            owner=owner,
+            settings=own.planning(),
+        )
 
 
 def make_watch(settings: TrainerSettings, engine: Engine, ticker: Ticker) -> Watch:
@@ -140,9 +144,10 @@ def register_siblings(app: Celery, watch: Watch) -> None:
 
 
 def known_learners(engine: Engine, settings: TrainerSettings) -> list[Policy]:
+    """Those that the process' own model servers answer for: others have theirs."""
+    own = [one for one in trained_settings(settings) if one.upstream_urls == settings.upstream_urls]
     with engine.connect() as connection:
-        known = read_policies(connection)
-    return [p for p in known if (p.name, p.base_model) == (settings.policy, settings.base_model)]
+        return [learner.policy for learner in read_learners(connection, own)]
 
 
 def register_tasks(app: Celery, ticker: Ticker, engine: Engine, judge: JudgeThread) -> None:

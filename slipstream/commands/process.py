@@ -1,10 +1,11 @@
-"""`slipstream proxy`, `worker`, `beat`, `migrate`: one process each, configured by environment alone.
+"""`slipstream proxy`, `worker`, `beat`, `migrate`: one process each, configured by environment and settings file.
 
 Settings are read before the rest is imported: a wrong one is told at once.
 """
 
 import typer
 
+from slipstream.configuration import check
 from slipstream.errors import SlipstreamError
 from slipstream.running import find_running
 from slipstream.settings import StackSettings
@@ -14,6 +15,7 @@ def proxy() -> None:
     """Serve OpenAI's API and record what passes (one process)."""
     from proxy.settings import ProxySettings
 
+    check(ProxySettings)
     settings = ProxySettings.from_environment()
     from proxy.server import serve
 
@@ -25,7 +27,9 @@ def worker() -> None:
     from trainer.errors import TrainerError
     from trainer.judge.settings import JudgeSettings
     from trainer.settings import TrainerSettings
+    from trainer.siblings.settings import SiblingSettings
 
+    check(TrainerSettings, JudgeSettings, SiblingSettings)
     settings, judge_settings = TrainerSettings.from_environment(), JudgeSettings.from_environment()
     from trainer.worker import run_worker
 
@@ -39,6 +43,7 @@ def beat() -> None:
     """Send the periodic ticks (one process)."""
     from trainer.settings import TrainerSettings
 
+    check(TrainerSettings)
     settings = TrainerSettings.from_environment()
     from trainer.worker import run_beat
 
@@ -49,6 +54,7 @@ def migrate() -> None:
     """Bring the database's schema to this version, make the bootstrap key if one is named, then exit."""
     from migrations import migrate as migrate_database
 
+    check(StackSettings)
     settings = StackSettings()
     url = find_running().require("DATABASE_URL")
     before, after = migrate_database(url)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from slipstream.configuration import check
 from slipstream.errors import NotRunningError, UsageError
 from slipstream.local.home import Home, marked_process
 from slipstream.local.recovery import recover, wait_free
@@ -29,6 +30,7 @@ def up(
     home: HomeOption = None,
 ) -> None:
     """Start the embedded stack and keep it running until Ctrl-C."""
+    check(StackSettings)
     given: dict[str, Any] = {"base_model": model, "port": port, "home": home}
     settings = StackSettings(**{name: value for name, value in given.items() if value is not None})
     raise typer.Exit(run_stack(settings, Console()))

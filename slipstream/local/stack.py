@@ -3,10 +3,12 @@
 import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 from rich.console import Console
 
 from ledger.database import database_address
+from ledger.settings_file import CONFIG
 from slipstream.errors import UsageError
 from slipstream.http import ask_http
 from slipstream.local import postgres, processes, valkey
@@ -93,6 +95,8 @@ def plan(home: Home, settings: StackSettings, model: Model) -> tuple[list[ChildS
         "SLIPSTREAM_LORA_RANK": str(settings.lora_rank), "SLIPSTREAM_KEEP_VERSIONS": str(settings.keep_versions),
         "SLIPSTREAM_WORKER_HEALTH_FILE": str(home / "worker.health"),
     }  # fmt: skip
+    if config := os.environ.get(CONFIG):
+        own[CONFIG] = str(Path(config).resolve())
     environment = {
         "SLIPSTREAM_SHUTDOWN_SECONDS": "10",
         **os.environ,
@@ -116,7 +120,7 @@ def plan(home: Home, settings: StackSettings, model: Model) -> tuple[list[ChildS
     if settings.upstream_urls:
         specs.append(outside("vllm", "SLIPSTREAM_UPSTREAM_URLS", lambda: ask_each(upstream), patience))
     else:
-        specs.append(vllm_spec(settings, model, ports["vllm"], theirs))
+        specs.append(vllm_spec(settings, model, ports["vllm"], home / "adapters", theirs))
     specs += [
         processes.migrate_spec(settings, ours),
         processes.proxy_spec(settings, ours),

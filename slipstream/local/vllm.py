@@ -11,6 +11,7 @@ from pathlib import Path
 
 from slipstream.errors import UsageError
 from slipstream.http import ask_http
+from slipstream.local.adapters import largest_rank, num_adapters
 from slipstream.local.child import ChildSpec
 from slipstream.local.model import Model
 from slipstream.settings import StackSettings
@@ -59,12 +60,13 @@ def cores(settings: StackSettings) -> list[int]:
     return usable[: settings.vllm_threads or len(usable)]
 
 
-def command(settings: StackSettings, model: Model, port: int) -> list[str]:
+def command(settings: StackSettings, model: Model, port: int, adapters: Path) -> list[str]:
     """See docs/operating.md for what each flag does and what it was measured to be worth."""
+    num_loras = num_adapters(settings)
     shared = [
         "--model", model.name, "--host", "127.0.0.1", "--port", str(port),
-        "--enable-lora", "--max-lora-rank", str(allowed_rank(settings.lora_rank)),
-        "--max-loras", str(settings.keep_versions + 1), "--max-cpu-loras", str(2 * (settings.keep_versions + 1)),
+        "--enable-lora", "--max-lora-rank", str(allowed_rank(largest_rank(settings, adapters))),
+        "--max-loras", str(num_loras), "--max-cpu-loras", str(2 * num_loras),
         "--uvicorn-log-level", "warning", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm",
     ]  # fmt: skip
     if settings.vllm_max_model_len or not has_gpu_build():
@@ -95,10 +97,12 @@ def variables(settings: StackSettings, model: Model) -> dict[str, str]:
     return found | ({"LD_PRELOAD": str(openmp)} if openmp.exists() else {})
 
 
-def vllm_spec(settings: StackSettings, model: Model, port: int, environment: Mapping[str, str]) -> ChildSpec:
+def vllm_spec(
+    settings: StackSettings, model: Model, port: int, adapters: Path, environment: Mapping[str, str]
+) -> ChildSpec:
     require_installed()
     return ChildSpec(
         "vllm", REMEDY, lambda: ask_http(f"http://127.0.0.1:{port}/v1/models"),
-        tuple(command(settings, model, port)), {**environment, **variables(settings, model)},
+        tuple(command(settings, model, port, adapters)), {**environment, **variables(settings, model)},
         after=("model",), grace_seconds=10, start_seconds=settings.vllm_start_seconds,
     )  # fmt: skip

@@ -77,14 +77,14 @@ def test_a_policy_on_another_base_neither_blocks_readiness_nor_is_answered_by_th
         move_live(connection, old.id, 3)
     vllm.stop()
     proxy = start_proxy(awaits_ready=False)
-    eventually(lambda: proxy.chat(model="old").status_code == 503)
+    eventually(lambda: proxy.chat(model="old").status_code == 404)
     vllm.start()
     eventually(lambda: proxy.client.get("/ready").status_code == 200)
     assert proxy.chat(model="gpt-4o").json()["model"] == "default@0"
     for name in ("old", "old@3"):
         refused = proxy.chat(model=name)
-        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "upstream_unavailable")
-        assert refused.headers["retry-after"]
+        assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
+        assert "another base model" in refused.json()["error"]["message"]
 
 
 def test_i8_a_load_that_hangs_does_not_lengthen_the_wait(start_proxy: StartProxy, vllm: FakeVllm) -> None:

@@ -21,6 +21,8 @@ class FakeReplica:
     def __init__(self, base_model: Path) -> None:
         self.model = PolicyModel.load(str(base_model), LoraShape(), seed=99, device=torch.device("cpu"))
         self.adapters: dict[str, dict[str, torch.Tensor]] = {}
+        self.shapes: dict[str, LoraShape] = {}
+        self.max_rank = 512
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.url = ""
         self.load_error: tuple[int, str] | None = None
@@ -51,6 +53,11 @@ class FakeReplica:
             return 400, {"error": {"message": message, "type": "InvalidUserInput", "code": 400}}
         if not path.is_dir():
             return 404, {"error": {"message": f"Loading lora {name} failed: No adapter found for {path}"}}
+        config = json.loads((path / "adapter_config.json").read_text())
+        if config["r"] > self.max_rank:
+            message = f"LoRA rank {config['r']} is greater than max_lora_rank {self.max_rank}."
+            return 500, {"error": {"message": message, "code": 500}}
+        self.shapes[name] = LoraShape(config["r"], float(config["lora_alpha"]))
         self.adapters[name] = load_file(path / "adapter_model.safetensors")
         return 200, f"Success: LoRA adapter '{name}' added successfully."
 
@@ -58,7 +65,11 @@ class FakeReplica:
         name = body["model"]
         if name not in self.adapters:
             return 404, {"error": {"message": f"The model `{name}` does not exist.", "code": 404}}
-        self.model.reset(self.adapters[self.serves or name], None)
+        served = self.serves or name
+        shape = self.shapes.get(served, self.model.shape)
+        if self.model.shape != shape:
+            self.model = self.model.with_shape(shape, seed=99)
+        self.model.reset(self.adapters[served], None)
         values = self.model.next_token_logprobs(body["prompt"])
         token = int(values.argmax())
         choice = {"index": 0, "logprobs": {"token_logprobs": [float(values[token])]}, "token_ids": [token]}

@@ -93,7 +93,7 @@ def test_whoever_was_fenced_out_cannot_write_anything(engine, make_trainer) -> N
     """I6: the old token is refused at every transition, and the transaction with it."""
     first = make_trainer()
     add_group(engine, 1, [1.0, 0.0])
-    policy, old = resume_or_claim(first)
+    learner, old = resume_or_claim(first)
     expire(engine)
     assert tick(make_trainer()).state is StepState.PUBLISHED
     for write in (
@@ -106,7 +106,7 @@ def test_whoever_was_fenced_out_cannot_write_anything(engine, make_trainer) -> N
         with pytest.raises(LeaseLostError), engine.begin() as connection:
             write(connection)
     assert one(engine, "SELECT state FROM training_steps") == "published"
-    assert one(engine, f"SELECT live_version FROM policies WHERE id = '{policy.id}'") == 1
+    assert one(engine, f"SELECT live_version FROM policies WHERE id = '{learner.policy.id}'") == 1
 
 
 def test_the_heartbeat_extends_the_lease_and_stops_the_work_when_fenced_out(engine, make_trainer) -> None:
