@@ -29,6 +29,7 @@ from trainer.claim import Step
 from trainer.errors import AdapterRefusedError, BatchError, CheckpointError, SurroundingsError
 from trainer.learned import Learned
 from trainer.parent import Parent
+from trainer.schedule import scheduler_state
 from trainer.settings import TrainerSettings
 
 OPTIMIZER = "optimizer.safetensors"
@@ -86,8 +87,13 @@ def read_saved(settings: TrainerSettings, line: str, version: int) -> Saved:
         raise CheckpointError(f"the checkpoint of {name} cannot be read: {error}") from error
 
 
-def save(settings: TrainerSettings, line: str, step: Step, learned: Learned) -> Saved:
-    """Write checkpoint, then adapter. Raises SurroundingsError if the disk does not take them."""
+def save(
+    settings: TrainerSettings, line: str, step: Step, learned: Learned, made_from: dict[str, Any]
+) -> Saved:
+    """Write checkpoint, then adapter. `made_from`: chance and data position, as state.json tells them.
+
+    Raises SurroundingsError if the disk does not take them.
+    """
     name = adapter_name(line, step.version)
     adapter, optimizer = adapter_files(learned.adapter, learned.config), save_safetensors(learned.moments)
     state: dict[str, Any] = {
@@ -96,6 +102,8 @@ def save(settings: TrainerSettings, line: str, step: Step, learned: Learned) -> 
         "parent_version": step.parent_version,
         "optimizer_step": learned.optimizer_step,
         "seed": step.seed,
+        "scheduler": scheduler_state(settings, learned.optimizer_step),
+        **made_from,
         "settings": step.settings,
         "adapter_sha256": sha256_of(adapter[WEIGHTS]),
         "optimizer_sha256": sha256_of(optimizer),

@@ -24,7 +24,9 @@ from trainer.lease import Lease
 from trainer.memory import peak_memory_mib
 from trainer.model_cache import ModelCache
 from trainer.outcome import settled
+from trainer.position import data_position
 from trainer.publish import load_and_probe, unload_old_versions
+from trainer.randomness import seeded
 from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
 from trainer.snapshot import snapshot
@@ -183,7 +185,8 @@ def _update(run: _Run) -> Saved | None:
     model = run.trainer.models.get(settings)
     parent = checkpoint.read_parent(settings, run.policy.line, step.parent_version)
     seconds_load = run.seconds()
-    learned = learn(model, parent, samples, settings, run.lease.check)
+    with seeded(step.seed, model.device) as randomness:
+        learned = learn(model, parent, samples, settings, run.lease.check)
     metrics = learned.metrics | {
         "seconds_load": seconds_load,
         "seconds_update": run.seconds(),
@@ -195,7 +198,8 @@ def _update(run: _Run) -> Saved | None:
     run.lease.check()
     with run.trainer.engine.begin() as connection:
         transitions.hold(connection, step)
-        return checkpoint.save(settings, run.policy.line, step, learned)
+        made_from = {"random": randomness.as_state(), "data": data_position(samples)}
+        return checkpoint.save(settings, run.policy.line, step, learned, made_from)
 
 
 def publish(run: _Run) -> None:

@@ -16,6 +16,7 @@ from trainer.grpo.packing import PackedRow, pack
 from trainer.grpo.samples import Sample
 from trainer.grpo.step_size import StepSize
 from trainer.policy_model import PolicyModel, deterministic
+from trainer.schedule import learning_rate_at
 from trainer.settings import TrainerSettings
 
 
@@ -32,7 +33,7 @@ def update(
     `optimizer_step` counts this policy's steps from 1, for the warm-up. `between_rows` may raise to stop.
     Raises BatchError where a loss or a gradient is not finite: the weights are then as before.
     """
-    rate = settings.learning_rate * min(1.0, optimizer_step / max(settings.warmup_steps, 1))
+    rate = learning_rate_at(settings, optimizer_step)
     model.begin(rate, (settings.adam_beta1, settings.adam_beta2), settings.weight_decay)
     rows = [on_device(row, model.device) for row in pack(samples, settings.row_tokens)]
     with deterministic(model.device):
