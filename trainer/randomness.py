@@ -27,7 +27,7 @@ class Randomness:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[Randomness]:
-    """torch's generators, those of the device included, begin at `seed` and are put back afterwards."""
+    """The generators of torch, those of the device included, begin at `seed` and are put back afterwards."""
     found = Randomness(seed)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

@@ -15,7 +15,7 @@ def test_a_batch_that_fails_twice_is_set_aside_with_its_reason(engine, make_trai
     trainer = make_trainer()
     add_group(engine, 1, [1.0, 0.0])
     with monkeypatch.context() as patch:
-        patch.setattr(story, "update", explode)
+        patch.setattr(story, "learn", explode)
         tick(trainer)
         assert rows(engine, "SELECT state, attempt FROM training_steps") == [("built", 2)]
         while tick(trainer) is None:

@@ -1,0 +1,92 @@
+"""kill -9 of a worker at a point, in each of several steps one after another; its supervisor starts it again."""
+
+from bench.crashes.account import Expected
+from bench.crashes.crew import died, wait_for
+from bench.crashes.points import MIDDLE, Fault, Point
+from bench.crashes.round import Round
+from bench.crashes.traffic import SAME
+
+
+def kill_at(run: Round, point: Point, num_steps: int) -> Expected:
+    """The version comes, and the next step starts from it."""
+    worker, fault = None, Fault(point)
+    run.crew.beat()
+    for version in range(1, num_steps + 1):
+        run.crew.arm()
+        worker = worker or run.crew.worker("worker", fault)
+        run.add(version)
+        wait_for(f"the death of version {version}'s worker", lambda: died(worker))
+        run.num_kills += 1
+        worker = run.crew.worker("worker", fault)
+        run.await_published(version)
+    return Expected(num_steps)
+
+
+def kill_while_set_aside(run: Round, point: Point, num_steps: int) -> Expected:
+    """A batch that the model cannot take fails twice; its worker is killed while that is written down."""
+    run.crew.beat()
+    worker = run.crew.worker("worker", Fault(point))
+    for version in range(1, num_steps + 1):
+        run.crew.arm()
+        run.add(50 + version, is_poison=True)
+        wait_for("the death of its worker", lambda: died(worker))
+        run.num_kills += 1
+        worker = run.crew.worker("worker", Fault(point))
+        run.await_ended("failed", version)
+        run.add(version)
+        run.await_published(version)
+    return Expected(num_steps, num_failed=num_steps)
+
+
+def kill_while_skipped(run: Round, point: Point, num_steps: int) -> Expected:
+    """Nothing can be learned from equal rewards; its worker is killed while that is written down."""
+    run.crew.beat()
+    worker = run.crew.worker("worker", Fault(point))
+    for version in range(1, num_steps + 1):
+        run.crew.arm()
+        run.add(50 + version, rewards=SAME)
+        wait_for("the death of its worker", lambda: died(worker))
+        run.num_kills += 1
+        worker = run.crew.worker("worker", Fault(point))
+        run.await_ended("skipped", version)
+        run.add(version)
+        run.await_published(version)
+    return Expected(num_steps, num_skipped=num_steps)
+
+
+def poison(run: Round) -> Expected:
+    """Tried twice, then set aside with its reason; the next batch makes the version."""
+    run.crew.beat()
+    run.crew.worker("worker")
+    run.add(50, is_poison=True)
+    run.await_ended("failed")
+    run.add(1)
+    run.await_published(1)
+    return Expected(1, num_failed=1)
+
+
+def deadly_poison(run: Round) -> Expected:
+    """A batch that kills whoever computes it, as one that needs too much memory does."""
+    run.crew.beat()
+    run.add(50)
+    for _ in range(run.settings.step_attempts):
+        run.crew.arm()
+        worker = run.crew.worker("worker", Fault(MIDDLE))
+        wait_for("the death of its worker", lambda worker=worker: died(worker))
+        run.num_kills += 1
+    run.crew.worker("worker")
+    run.await_ended("failed")
+    run.add(1)
+    run.await_published(1)
+    return Expected(1, num_failed=1)
+
+
+def nothing_trainable(run: Round) -> Expected:
+    """No version, and a message that says what would help."""
+    run.crew.beat()
+    run.crew.worker("worker")
+    run.add(50, rewards=SAME)
+    run.await_ended("skipped")
+    run.add(1)
+    run.await_published(1)
+    return Expected(1, num_skipped=1)
