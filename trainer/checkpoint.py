@@ -33,6 +33,7 @@ from trainer.schedule import scheduler_state
 from trainer.settings import TrainerSettings
 
 OPTIMIZER = "optimizer.safetensors"
+PRUNED = "optimizer.pruned"  # empty, in the place of one that trainer.pruning took away
 STATE = "state.json"
 
 
@@ -47,13 +48,15 @@ class Saved:
 
 
 def read_parent(settings: TrainerSettings, line: str, version: int) -> Parent:
-    """Raises CheckpointError where a file is missing or damaged."""
+    """Without moments where they were pruned. Raises CheckpointError where a file is missing or damaged."""
     if version == 0:
         return Parent()
     name = adapter_name(line, version)
     try:
         state = _read_state(settings, name)
         adapter = check_adapter(settings.adapters / name, state["adapter_sha256"])
+        if (settings.checkpoints_root / name / PRUNED).exists():
+            return Parent(adapter, None, state["optimizer_step"])
         content = (settings.checkpoints_root / name / OPTIMIZER).read_bytes()
         moments = load_safetensors(content)
     except (AdapterRefusedError, OSError, KeyError, ValueError, SafetensorError) as error:

@@ -25,6 +25,7 @@ from trainer.memory import peak_memory_mib
 from trainer.model_cache import ModelCache
 from trainer.outcome import settled
 from trainer.position import data_position
+from trainer.pruning import prune_checkpoints
 from trainer.publish import load_and_probe, unload_old_versions
 from trainer.randomness import seeded
 from trainer.scored import ScoredGroups
@@ -191,6 +192,7 @@ def _update(run: _Run) -> Saved | None:
         "seconds_load": seconds_load,
         "seconds_update": run.seconds(),
         "peak_memory_mib": peak_memory_mib(),
+        "has_parent_moments": parent.moments is not None,
     }
     with run.trainer.engine.begin() as connection:
         transitions.to_updated(connection, step, metrics)
@@ -212,3 +214,4 @@ def publish(run: _Run) -> None:
         transitions.to_published(connection, run.step, metrics)
     run.reached(StepState.PUBLISHED, **metrics)
     unload_old_versions(run.trainer.settings, run.policy.line, run.step.version)
+    prune_checkpoints(run.trainer.engine, run.trainer.settings, run.policy)

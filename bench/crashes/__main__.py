@@ -35,7 +35,9 @@ def main() -> int:
     found, began = result_file.machine(), time.monotonic()
 
     def tell(words: str) -> None:
-        console.print(f"{time.monotonic() - began:5.0f} s  {words}", style="dim", markup=False, highlight=False)
+        console.print(
+            f"{time.monotonic() - began:5.0f} s  {words}", style="dim", markup=False, highlight=False
+        )
 
     results, failure = list[Result](), ""
     chosen = [case for case in cases(options.steps) if _is_wanted(case, options)]
@@ -62,7 +64,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=_KINDS, help="may be repeated")
     parser.add_argument("--match", default="", help="only crashes whose name holds this")
     parser.add_argument(
-        "--steps", type=int, default=_NUM_STEPS, help="in how many steps in a row each kill happens (%(default)s)"
+        "--steps",
+        type=int,
+        default=_NUM_STEPS,
+        help="in how many steps in a row each kill happens (%(default)s)",
     )
     options = parser.parse_args()
     if options.quick:

@@ -87,7 +87,9 @@ def _of_groups(engine: Engine) -> Iterator[str]:
         yield f"{row.count} groups are {row.state} and their step says otherwise"
 
 
-def _of_versions(engine: Engine, recorded: dict[int, str], found: Digests, num_versions: int) -> Iterator[str]:
+def _of_versions(
+    engine: Engine, recorded: dict[int, str], found: Digests, num_versions: int
+) -> Iterator[str]:
     if sorted(recorded) != list(range(1, num_versions + 1)):
         yield f"the published versions are {sorted(recorded)}"
     (live,) = _rows(engine, "SELECT live_version FROM policies")

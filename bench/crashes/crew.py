@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bench.crashes import hooks
 from bench.crashes.entry import Job, run
@@ -41,7 +41,7 @@ class Crew:
         self._settings = settings
         self._members: list[Worker] = []
 
-    def __enter__(self) -> "Crew":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

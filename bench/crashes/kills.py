@@ -1,7 +1,6 @@
 """kill -9 of a worker at a point, in each of several steps one after another; its supervisor starts it again."""
 
 from bench.crashes.account import Expected
-from bench.crashes.crew import died, wait_for
 from bench.crashes.points import MIDDLE, Fault, Point
 from bench.crashes.round import Round
 from bench.crashes.traffic import SAME
@@ -9,14 +8,13 @@ from bench.crashes.traffic import SAME
 
 def kill_at(run: Round, point: Point, num_steps: int) -> Expected:
     """The version comes, and the next step starts from it."""
-    worker, fault = None, Fault(point)
+    fault = Fault(point)
     run.crew.beat()
+    worker = run.crew.worker("worker", fault)
     for version in range(1, num_steps + 1):
         run.crew.arm()
-        worker = worker or run.crew.worker("worker", fault)
         run.add(version)
-        wait_for(f"the death of version {version}'s worker", lambda: died(worker))
-        run.num_kills += 1
+        run.await_death(worker)
         worker = run.crew.worker("worker", fault)
         run.await_published(version)
     return Expected(num_steps)
@@ -29,8 +27,7 @@ def kill_while_set_aside(run: Round, point: Point, num_steps: int) -> Expected:
     for version in range(1, num_steps + 1):
         run.crew.arm()
         run.add(50 + version, is_poison=True)
-        wait_for("the death of its worker", lambda: died(worker))
-        run.num_kills += 1
+        run.await_death(worker)
         worker = run.crew.worker("worker", Fault(point))
         run.await_ended("failed", version)
         run.add(version)
@@ -45,8 +42,7 @@ def kill_while_skipped(run: Round, point: Point, num_steps: int) -> Expected:
     for version in range(1, num_steps + 1):
         run.crew.arm()
         run.add(50 + version, rewards=SAME)
-        wait_for("the death of its worker", lambda: died(worker))
-        run.num_kills += 1
+        run.await_death(worker)
         worker = run.crew.worker("worker", Fault(point))
         run.await_ended("skipped", version)
         run.add(version)
@@ -71,9 +67,7 @@ def deadly_poison(run: Round) -> Expected:
     run.add(50)
     for _ in range(run.settings.step_attempts):
         run.crew.arm()
-        worker = run.crew.worker("worker", Fault(MIDDLE))
-        wait_for("the death of its worker", lambda worker=worker: died(worker))
-        run.num_kills += 1
+        run.await_death(run.crew.worker("worker", Fault(MIDDLE)))
     run.crew.worker("worker")
     run.await_ended("failed")
     run.add(1)

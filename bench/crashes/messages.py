@@ -63,7 +63,7 @@ def _send(run: Round, task_ids: list[str]) -> None:
 
 
 def valkey_restarted(run: Round) -> Expected:
-    """kill -9 in the middle of a step, started again and empty; worker and beat go on by themselves (B103)."""
+    """SIGKILL in the middle of a step, started again and empty; worker and beat go on by themselves (B103)."""
     _begin_and_hold(run)
     run.stage.valkey.kill()
     run.stage.valkey.start()

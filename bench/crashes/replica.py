@@ -47,7 +47,9 @@ class SmallReplica:
 
     def _load(self, name: str, path: Path) -> tuple[int, Any]:
         if name in self._adapters:
-            return 400, {"error": {"message": f"The lora adapter '{name}' has already been loaded.", "code": 400}}
+            return 400, {
+                "error": {"message": f"The lora adapter '{name}' has already been loaded.", "code": 400}
+            }
         content = (path / WEIGHTS).read_bytes()
         self._adapters[name] = (hashlib.sha256(content).hexdigest(), load(content))
         return 200, f"Success: LoRA adapter '{name}' added successfully."

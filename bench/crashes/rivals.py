@@ -37,7 +37,7 @@ def stopped_longer_than_its_lease(run: Round, point: Point) -> Expected:
 
 
 def postgres_restarted(run: Round, num_steps: int) -> Expected:
-    """kill -9 of all of Postgres in the middle of each step, and started again."""
+    """SIGKILL of all of Postgres in the middle of each step, and started again."""
     run.crew.beat()
     run.crew.worker("worker", Fault(MIDDLE, Act.HOLD))
     for version in range(1, num_steps + 1):

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 
 from bench.crashes.account import Account, Digests, Expected, account, digests_of
-from bench.crashes.crew import Crew, wait_for
+from bench.crashes.crew import Crew, Worker, died, wait_for
 from bench.crashes.stage import Stage
 from bench.crashes.traffic import add_batch
 from ledger.database import sync_engine
@@ -52,6 +52,11 @@ class Round:
         except OperationalError:  # Postgres is away: that may be the fault
             return None
         return state
+
+    def await_death(self, worker: Worker) -> None:
+        """By the fault that was armed."""
+        wait_for(f"the death of {worker.name}", lambda: died(worker))
+        self.num_kills += 1
 
     def await_published(self, version: int) -> None:
         """Remembers how long it took."""
@@ -96,4 +101,3 @@ def new_round(stage: Stage, name: str, **changes: Any) -> Iterator[Round]:
     finally:
         engine.dispose()
         stage.flush()
-

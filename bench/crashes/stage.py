@@ -59,9 +59,7 @@ def set_up(directory: Path) -> Iterator[Stage]:
         valkey = Server(valkey_spec(home, port, environment(), _START_SECONDS), directory, port)
         stack.enter_context(running(valkey))
         model = save_tiny_model(directory / "model")
-        replicas = tuple(
-            stack.enter_context(serving(SmallReplica(model))) for _ in range(NUM_REPLICAS)
-        )
+        replicas = tuple(stack.enter_context(serving(SmallReplica(model))) for _ in range(NUM_REPLICAS))
         url = redis_url(home, port)
         yield Stage(directory, model, ledger, valkey, url, replicas, _fork_server(directory))
 

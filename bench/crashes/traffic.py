@@ -34,7 +34,12 @@ def save_tiny_model(directory: Path) -> Path:
 
 
 def add_batch(
-    engine: Engine, base_model: str, number: int, rewards: tuple[tuple[float, ...], ...] = BATCH, *, is_poison: bool = False
+    engine: Engine,
+    base_model: str,
+    number: int,
+    rewards: tuple[tuple[float, ...], ...] = BATCH,
+    *,
+    is_poison: bool = False,
 ) -> None:
     """A batch is visible at once: a worker sees all of its groups, or none."""
     with engine.begin() as connection:
