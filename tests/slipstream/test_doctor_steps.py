@@ -43,7 +43,7 @@ def found(engine: Engine, running: Running, state: str, reason: str | None = Non
     ],
 )
 def test_the_newest_step_says_what_it_waits_for(
-    engine: Engine, database_url: str, state: str, reason: str | None, ago: float, level: Level, word: str
+    engine: Engine, database_url: str, *, state: str, reason: str | None, ago: float, level: Level, word: str
 ) -> None:
     finding = found(engine, running_at(database_url), state, reason, ago)
     assert finding.level is level
