@@ -17,12 +17,13 @@ Digests = Mapping[str, tuple[str, str]]  # of adapter and optimizer, by director
 
 @dataclass(frozen=True)
 class Expected:
-    """`attempts`: of each published step; None: any."""
+    """`attempts`: of each published step; None: any. `reason`: words that a failed or skipped step's reason holds."""
 
     num_versions: int
     num_failed: int = 0
     num_skipped: int = 0
     attempts: int | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,10 @@ def _of_steps(engine: Engine, expected: Expected) -> Iterator[str]:
         ended = [step for step in steps if step.state == state]
         if len(ended) != number:
             yield f"{len(ended)} steps {state}: {[step.reason for step in ended]}"
-        if any(not step.reason for step in ended):
-            yield f"a step {state} without a reason"
-    if odd := {str(step.state) for step in steps} - {"published", "failed", "skipped"}:
-        yield f"a step is left {', '.join(sorted(odd))}"
+        if odd := [step.reason for step in ended if not step.reason or expected.reason not in step.reason]:
+            yield f"steps {state} with the reasons {odd}"
+    if left := {str(step.state) for step in steps} - {"published", "failed", "skipped"}:
+        yield f"a step is left {', '.join(sorted(left))}"
     tried = [step.attempt for step in published]
     if expected.attempts is not None and set(tried) - {expected.attempts}:
         yield f"the steps took {tried} attempts instead of {expected.attempts}"

@@ -42,6 +42,8 @@ def run(job: Job) -> None:
     """In the forked child, until it is ended."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _log_to(job.directory / f"{job.name}.log")
+    for name in [name for name in os.environ if name.startswith("SLIPSTREAM_")]:
+        del os.environ[name]  # the bench says what it runs, not the caller's environment
     settings = TrainerSettings(**job.settings)
     if job.fault:
         hooks.lay(job.fault, job.directory)

@@ -3,7 +3,7 @@
 from bench.crashes.account import Expected
 from bench.crashes.points import MIDDLE, Fault, Point
 from bench.crashes.round import Round
-from bench.crashes.traffic import SAME
+from bench.crashes.traffic import POISON_TOKEN, SAME
 
 
 def kill_at(run: Round, point: Point, num_steps: int) -> Expected:
@@ -58,7 +58,7 @@ def poison(run: Round) -> Expected:
     run.await_ended("failed")
     run.add(1)
     run.await_published(1)
-    return Expected(1, num_failed=1)
+    return Expected(1, num_failed=1, reason=f"token {POISON_TOKEN}")
 
 
 def deadly_poison(run: Round) -> Expected:
@@ -72,7 +72,7 @@ def deadly_poison(run: Round) -> Expected:
     run.await_ended("failed")
     run.add(1)
     run.await_published(1)
-    return Expected(1, num_failed=1)
+    return Expected(1, num_failed=1, reason="died in 2 attempts")
 
 
 def nothing_trainable(run: Round) -> Expected:
@@ -83,4 +83,4 @@ def nothing_trainable(run: Round) -> Expected:
     run.await_ended("skipped")
     run.add(1)
     run.await_published(1)
-    return Expected(1, num_skipped=1)
+    return Expected(1, num_skipped=1, reason="What would help")

@@ -20,7 +20,7 @@ def five_at_once(run: Round) -> Expected:
     """One tick, five times, to three workers; nobody else ticks."""
     for number in range(3):
         run.crew.worker(f"worker-{number}")
-    wait_for("three workers", lambda: all("ready." in run.crew.log(f"worker-{n}") for n in range(3)))
+    wait_for("three workers", lambda: all("broker_ready" in run.crew.log(f"worker-{n}") for n in range(3)))
     run.add(1)
     _send(run, [str(new_id())] * _NUM_COPIES)
     run.await_published(1)
@@ -33,7 +33,7 @@ def again_after_visibility_timeout(run: Round) -> Expected:
     late = {"task_acks_late": True, "broker_transport_options": {"visibility_timeout": 1}}
     run.crew.arm()
     run.crew.worker("first", Fault(MIDDLE, Act.HOLD), **late)
-    wait_for("the first worker", lambda: "ready." in run.crew.log("first"))
+    wait_for("the first worker", lambda: "broker_ready" in run.crew.log("first"))
     run.add(1)
     _send(run, [str(new_id())])
     wait_for("its step", run.crew.has_fired)

@@ -15,7 +15,7 @@ from bench.crashes.traffic import add_batch
 from ledger.database import sync_engine
 from trainer.settings import TrainerSettings
 
-LEASE_SECONDS = 2.0
+LEASE_SECONDS = 3.0
 SETTINGS: dict[str, Any] = {
     "step_groups": 2,
     "row_tokens": 20,  # several rows, so that there is a middle of the batch

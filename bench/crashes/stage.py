@@ -67,7 +67,9 @@ def set_up(directory: Path) -> Iterator[Stage]:
 def _fork_server(directory: Path) -> ForkServerContext:
     """It has loaded torch and the trainer, and can jump in time; its children start in no time."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bench.crashes.entry"])
+    context.set_forkserver_preload(
+        ["bench.crashes.entry", "bench.crashes.matrix", "rich.console", "rich.table"]
+    )
     with preloaded(compiled(directory)):
         forkserver.ensure_running()
     return context

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from ledger.identifiers import new_call_id, new_id
@@ -44,7 +44,6 @@ def add_batch(
     """A batch is visible at once: a worker sees all of its groups, or none."""
     with engine.begin() as connection:
         ensure_policy(connection, name="default", base_model=base_model)
-        connection.execute(text("SELECT 1 FROM policies FOR NO KEY UPDATE"))
         for position, values in enumerate(rewards):
             call = _call(100 * number + position, len(values), is_poison=is_poison)
             record_calls(connection, [call])

@@ -107,7 +107,11 @@ def test_a_gap_a_second_step_for_a_version_and_an_unfinished_one_are_named(
 def test_a_step_that_failed_needs_a_reason(engine: Engine, publish: Callable[..., None]) -> None:
     publish()
     publish(version=2, state="failed")
-    assert "a step failed without a reason" in faults(engine, expected=Expected(1, num_failed=1))
+    assert "steps failed with the reasons [None]" in faults(engine, expected=Expected(1, num_failed=1))
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE training_steps SET reason = 'token 100' WHERE state = 'failed'"))
+    assert faults(engine, expected=Expected(1, num_failed=1, reason="100")) == []
+    assert faults(engine, expected=Expected(1, num_failed=1, reason="died")) != []
 
 
 def test_a_group_that_nobody_trained_is_named(engine: Engine, publish: Callable[..., None]) -> None:
