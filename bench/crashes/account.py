@@ -80,12 +80,12 @@ def _of_groups(engine: Engine) -> Iterator[str]:
     if rows := _rows(engine, twice):
         yield f"{len(rows)} exchanges were trained twice"
     astray = (
-        "SELECT g.state, count(*) FROM groups AS g LEFT JOIN training_steps AS s ON s.id = g.step_id"
+        "SELECT g.state, count(*) AS num FROM groups AS g LEFT JOIN training_steps AS s ON s.id = g.step_id"
         " WHERE NOT (g.state = 'trained' AND s.state = 'published')"
         " AND NOT (g.state = 'skipped' AND s.state IN ('failed', 'skipped') AND g.reason IS NOT NULL) GROUP BY 1"
     )
     for row in _rows(engine, astray):
-        yield f"{row.count} groups are {row.state} and their step says otherwise"
+        yield f"{row.num} groups are {row.state} and their step says otherwise"
 
 
 def _of_versions(
