@@ -33,7 +33,7 @@ STEP = (
 )
 VERSION = (
     "INSERT INTO policy_versions (policy_id, version, parent_version, state, adapter_path, adapter_sha256)"
-    " VALUES (:policy, 1, 0, 'published', 'default@1', :sha256)"
+    " VALUES (:policy, 1, 0, 'published', 'default@1', :sha256) ON CONFLICT DO NOTHING"
 )
 
 
