@@ -68,7 +68,7 @@ def _at_commit(point: Commit, happen: Callable[[], None]) -> None:
         if _state_of(statement, parameters) == point.state:
             moving.add(id(connection.connection.dbapi_connection))
 
-    real = PGDialect_psycopg.do_commit
+    real: Callable[..., None] = PGDialect_psycopg.do_commit
 
     def do_commit(dialect: Any, dbapi_connection: Any) -> None:
         raw = getattr(dbapi_connection, "dbapi_connection", dbapi_connection)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import redis
+from transformers.utils import logging as transformers_logging
 
 from bench.crashes.clock import compiled, preloaded
 from bench.crashes.replica import SmallReplica, serving
@@ -51,6 +52,7 @@ class Stage:
 @contextmanager
 def set_up(directory: Path) -> Iterator[Stage]:
     home = Home.at(directory / "home")
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a table is no place for one
     with ExitStack() as stack:
         ledger = new_ledger(directory)
         stack.enter_context(running(ledger.server))
