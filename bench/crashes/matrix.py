@@ -54,6 +54,8 @@ def _messages() -> Iterator[Case]:
     yield Case("message", again, messages.again_after_visibility_timeout)
     yield Case("valkey", "killed and started again in mid-step", messages.valkey_restarted)
     yield Case("valkey", "FLUSHALL in mid-step", messages.valkey_flushed)
+    yield Case("valkey", "every connection cut in mid-step", messages.connections_cut)
+    yield Case("valkey", "hangs while a step ends and another begins", messages.valkey_hangs, _SILENCE)
     yield Case("valkey", "away while a step ends and another begins", messages.valkey_away, _SILENCE)
 
 

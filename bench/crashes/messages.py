@@ -30,7 +30,8 @@ def five_at_once(run: Round) -> Expected:
 
 def again_after_visibility_timeout(run: Round) -> Expected:
     """Acknowledged late, visible again after a second, and the step takes longer: what the product never asks for."""
-    late = {"task_acks_late": True, "broker_transport_options": {"visibility_timeout": 1}}
+    often = {"unacked_restore_interval": 1, "unacked_restore_throttle": 1}  # how soon an idle worker looks
+    late = {"task_acks_late": True, "broker_transport_options": {"visibility_timeout": 1, **often}}
     run.crew.arm()
     run.crew.worker("first", Fault(MIDDLE, Act.HOLD), **late)
     wait_for("the first worker", lambda: "broker_ready" in run.crew.log("first"))
@@ -78,6 +79,28 @@ def valkey_flushed(run: Round) -> Expected:
     return _go_on(run)
 
 
+def connections_cut(run: Round) -> Expected:
+    """Every client's connection is closed by Valkey in the middle of a step."""
+    _begin_and_hold(run)
+    run.stage.cut_connections()
+    return _go_on(run)
+
+
+def valkey_hangs(run: Round) -> Expected:
+    """It takes connections and answers nobody, while a step ends and while another should begin."""
+    _begin_and_hold(run)
+    run.stage.valkey.tree.freeze()
+    try:
+        run.crew.release()
+        run.await_published(1)
+        run.add(2)
+        run.await_published(2)
+        time.sleep(_AWAY_SECONDS)
+    finally:
+        run.stage.valkey.tree.thaw()
+    return _hears_again(run)
+
+
 def valkey_away(run: Round) -> Expected:
     """Away while a step ends and while another should begin: the worker ticks by itself."""
     _begin_and_hold(run)
@@ -90,6 +113,11 @@ def valkey_away(run: Round) -> Expected:
         time.sleep(_AWAY_SECONDS)
     finally:
         run.stage.valkey.start()
+    return _hears_again(run)
+
+
+def _hears_again(run: Round) -> Expected:
+    """The broker is back: its ticks come to a worker that was never restarted (B103)."""
     num_ticks = len(run.crew.ticks())
     run.add(3)
     run.await_published(3)

@@ -48,6 +48,10 @@ class Stage:
         with redis.Redis.from_url(self.redis_url) as client:
             client.flushall()
 
+    def cut_connections(self) -> None:
+        with redis.Redis.from_url(self.redis_url) as client:
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
 
 @contextmanager
 def set_up(directory: Path) -> Iterator[Stage]:
