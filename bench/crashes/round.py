@@ -18,6 +18,8 @@ from trainer.settings import TrainerSettings
 LEASE_SECONDS = 3.0
 SETTINGS: dict[str, Any] = {
     "step_groups": 2,
+    "step_min_tokens": 0,
+    "min_seconds_between_versions": 0.0,
     "row_tokens": 20,  # several rows, so that there is a middle of the batch
     "trust_log_ratio": 50.0,
     "lease_seconds": LEASE_SECONDS,
