@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from bench.crashes import hooks
 from bench.crashes.points import Fault
 from ledger.vocabulary import TICK_TASK
 from trainer import worker
+from trainer.celery_app import create_celery
 from trainer.settings import TrainerSettings
 
 _PR_SET_PDEATHSIG = 1
@@ -75,7 +77,7 @@ def _note_ticks(path: Path) -> None:
 
 
 def _change_broker(changes: dict[str, Any]) -> None:
-    real = worker.create_celery
+    real: Callable[..., Celery] = create_celery
 
     def create(*args: Any, **kwargs: Any) -> Celery:
         app = real(*args, **kwargs)
@@ -83,4 +85,4 @@ def _change_broker(changes: dict[str, Any]) -> None:
         app.conf.update({**changes, "broker_transport_options": options})
         return app
 
-    worker.create_celery = create
+    vars(worker)["create_celery"] = create

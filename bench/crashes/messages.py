@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from bench.crashes.account import Expected
 from bench.crashes.crew import TooLateError, wait_for
@@ -31,7 +32,10 @@ def five_at_once(run: Round) -> Expected:
 def again_after_visibility_timeout(run: Round) -> Expected:
     """Acknowledged late, visible again after a second, and the step takes longer: what the product never asks for."""
     often = {"unacked_restore_interval": 1, "unacked_restore_throttle": 1}  # how soon an idle worker looks
-    late = {"task_acks_late": True, "broker_transport_options": {"visibility_timeout": 1, **often}}
+    late: dict[str, Any] = {
+        "task_acks_late": True,
+        "broker_transport_options": {"visibility_timeout": 1, **often},
+    }
     run.crew.arm()
     run.crew.worker("first", Fault(MIDDLE, Act.HOLD), **late)
     wait_for("the first worker", lambda: "broker_ready" in run.crew.log("first"))

@@ -44,12 +44,12 @@ BEFORE_SAVE = Call("updated, before its files", "trainer.transitions", "hold")
 BEFORE_LIVE = Call("probed, before live moves", "trainer.transitions", "to_published")
 HALF_LOADED = Call("one of two replicas has it", "trainer.replica:Replica", "load", 2)
 
-COMMITS = [
+COMMITS: list[Point] = [
     Commit(state, is_after)
     for state in ("claimed", "built", "updated", "saved", "published")
     for is_after in (False, True)
 ]
-CALLS = [
+CALLS: list[Point] = [
     MIDDLE,
     Call("files written aside, checkpoint not renamed", "trainer.adapter_files", "sync_path"),
     Call("checkpoint renamed, adapter not", "trainer.checkpoint", "write_directory", 2),
@@ -59,8 +59,8 @@ CALLS = [
     BEFORE_LIVE,
     Call("published, old versions not unloaded", "trainer.step", "unload_old_versions"),
 ]
-SET_ASIDE = [Commit("failed", is_after) for is_after in (False, True)]
-NOTHING_LEARNED = [Commit("skipped", is_after) for is_after in (False, True)]
+SET_ASIDE: list[Point] = [Commit("failed", is_after) for is_after in (False, True)]
+NOTHING_LEARNED: list[Point] = [Commit("skipped", is_after) for is_after in (False, True)]
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def new_round(stage: Stage, name: str, **changes: Any) -> Iterator[Round]:
     settings = TrainerSettings(
         database_url=stage.new_database(name),
         redis_url=stage.redis_url,
-        upstream_urls=",".join(replica.url for replica in stage.replicas),
+        upstream_urls=tuple(replica.url for replica in stage.replicas),
         base_model=str(stage.model),
         adapters=directory / "adapters",
         **(SETTINGS | {"health_file": directory / "health"} | changes),

@@ -3,6 +3,7 @@
 import random
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
 from sqlalchemy import Engine
@@ -29,7 +30,8 @@ def save_tiny_model(directory: Path) -> Path:
         num_key_value_heads=2, max_position_embeddings=256, tie_word_embeddings=True, eos_token_id=2, pad_token_id=2,
         initializer_range=0.3,
     )  # fmt: skip
-    LlamaForCausalLM(config).save_pretrained(directory)
+    model: Any = LlamaForCausalLM(config)  # type: ignore[no-untyped-call]
+    model.save_pretrained(directory)
     return directory
 
 
