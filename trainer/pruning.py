@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ledger.durable import sync_path
 from ledger.policies import Policy, adapter_name
+from trainer.adapter_names import versions_of
 from trainer.checkpoint import OPTIMIZER, PRUNED
 from trainer.claim import ACTIVE, LOCK_POLICY
 from trainer.settings import TrainerSettings
@@ -52,8 +53,7 @@ def kept_versions(root: Path, line: str) -> set[int]:
     """Versions of a line whose optimizer state lies on disk."""
     place = root / line
     found = place.parent.glob(f"{escape(place.name)}@*/{OPTIMIZER}")
-    numbers = (path.parent.name.rpartition("@")[2] for path in found)
-    return {int(number) for number in numbers if number.isdecimal()}
+    return set(versions_of(place.name, (path.parent.name for path in found)))
 
 
 def _prune(checkpoint: Path) -> None:

@@ -12,6 +12,7 @@ from ledger.vocabulary import StepState
 from tests.trainer.test_claim import expire
 from tests.trainer.traffic import add_group, begin_policy, one, rows
 from trainer import checkpoint, pruning
+from trainer.adapter_names import highest_version_on_disk
 from trainer.checkpoint import OPTIMIZER, PRUNED
 from trainer.pruning import kept_versions, prune_checkpoints
 from trainer.step import resume_or_claim, tick
@@ -130,6 +131,16 @@ def test_what_a_crash_left_between_rename_and_removal_counts_as_pruned(engine, m
     (directory / OPTIMIZER).rename(directory / PRUNED)
     assert checkpoint.read_parent(trainer.settings, "default", 1).moments is None
     assert kept(trainer) == {2}
+
+
+def test_another_projects_policy_is_no_version_of_a_policy_named_as_the_project(tmp_path) -> None:
+    """I7: `acme@x@7` is policy x of project acme: it neither takes a number of policy acme nor keeps a state of it."""
+    for name in ("acme@3", "acme@x@7", "acme@new", "acmes@9"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / OPTIMIZER).touch()
+    assert kept_versions(tmp_path, "acme") == {3}
+    assert kept_versions(tmp_path, "acme@x") == {7}
+    assert highest_version_on_disk(tmp_path, "acme") == 3
 
 
 def test_a_disk_that_refuses_costs_nothing_but_space(engine, make_trainer, monkeypatch) -> None:
