@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo feedback test check up clean lock fix bench-gateway bench-ledger bench-rewards bench-fuzz bench-faults bench-learning
+.PHONY: demo feedback test check up clean lock fix bench-gateway bench-ledger bench-rewards bench-fuzz bench-faults bench-crashes bench-learning
 
 demo: $(READY)  ## the whole loop on the embedded stack, with a picture at the end
 	$(BIN)/python -m examples.demo $(if $(SEED),--seed $(SEED))
@@ -46,6 +46,9 @@ bench-gateway: $(READY)  ## CPU and latency beside nginx and LiteLLM; BENCH="--q
 
 bench-faults: $(READY)  ## kill -9, Postgres away, a full disk under load, 11 minutes: nothing lost; BENCH="--quick" takes two
 	$(BIN)/python -m bench.faults $(BENCH)
+
+bench-crashes: $(READY)  ## kill -9 at each transition, messages twice, clocks that jump: one version each; BENCH="--quick" for less
+	$(BIN)/python -m bench.crashes $(BENCH)
 
 bench-ledger: $(READY)  ## rows a second, how soon SQL sees them, a million of them asked; BENCH="--quick" for less
 	$(BIN)/python -m bench.ledger $(BENCH)

@@ -29,9 +29,11 @@ from trainer.claim import Step
 from trainer.errors import AdapterRefusedError, BatchError, CheckpointError, SurroundingsError
 from trainer.learned import Learned
 from trainer.parent import Parent
+from trainer.schedule import scheduler_state
 from trainer.settings import TrainerSettings
 
 OPTIMIZER = "optimizer.safetensors"
+PRUNED = "optimizer.pruned"  # empty, in the place of one that trainer.pruning took away
 STATE = "state.json"
 
 
@@ -46,13 +48,15 @@ class Saved:
 
 
 def read_parent(settings: TrainerSettings, line: str, version: int) -> Parent:
-    """Raises CheckpointError where a file is missing or damaged."""
+    """Without moments where they were pruned. Raises CheckpointError where a file is missing or damaged."""
     if version == 0:
         return Parent()
     name = adapter_name(line, version)
     try:
         state = _read_state(settings, name)
         adapter = check_adapter(settings.adapters / name, state["adapter_sha256"])
+        if (settings.checkpoints_root / name / PRUNED).exists():
+            return Parent(adapter, None, state["optimizer_step"])
         content = (settings.checkpoints_root / name / OPTIMIZER).read_bytes()
         moments = load_safetensors(content) or None  # none yet: no grpo step came before
     except (AdapterRefusedError, OSError, KeyError, ValueError, SafetensorError) as error:
@@ -86,8 +90,13 @@ def read_saved(settings: TrainerSettings, line: str, version: int) -> Saved:
         raise CheckpointError(f"the checkpoint of {name} cannot be read: {error}") from error
 
 
-def save(settings: TrainerSettings, line: str, step: Step, learned: Learned) -> Saved:
-    """Write checkpoint, then adapter. Raises SurroundingsError if the disk does not take them."""
+def save(
+    settings: TrainerSettings, line: str, step: Step, learned: Learned, made_from: dict[str, Any]
+) -> Saved:
+    """Write checkpoint, then adapter. `made_from`: chance and data position, as state.json tells them.
+
+    Raises SurroundingsError if the disk does not take them.
+    """
     name = adapter_name(line, step.version)
     adapter, optimizer = adapter_files(learned.adapter, learned.config), save_safetensors(learned.moments)
     state: dict[str, Any] = {
@@ -96,6 +105,8 @@ def save(settings: TrainerSettings, line: str, step: Step, learned: Learned) -> 
         "parent_version": step.parent_version,
         "optimizer_step": learned.optimizer_step,
         "seed": step.seed,
+        "scheduler": scheduler_state(settings, learned.optimizer_step),
+        **made_from,
         "settings": step.settings,
         "adapter_sha256": sha256_of(adapter[WEIGHTS]),
         "optimizer_sha256": sha256_of(optimizer),

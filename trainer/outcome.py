@@ -88,6 +88,10 @@ def _count_attempt(engine: Engine, settings: TrainerSettings, step: Step, error:
 
 
 def _fail(engine: Engine, step: Step, reason: str, metrics: dict[str, int]) -> None:
-    with engine.begin() as connection:
-        to_failed(connection, step, reason, dict(metrics))
+    try:
+        with engine.begin() as connection:
+            to_failed(connection, step, reason, dict(metrics))
+    except LeaseLostError:  # the step is another worker's, and so is its outcome
+        logger.warning("lease_lost", step_id=str(step.id), version=step.version)
+        return
     logger.error("step_failed", step_id=str(step.id), version=step.version, reason=reason)

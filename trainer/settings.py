@@ -160,6 +160,7 @@ class TrainerSettings(EnvironmentSettings):
     replica_timeout_seconds: Seconds = _running("SLIPSTREAM_REPLICA_TIMEOUT_SECONDS", 60.0)
     probe_tolerance: Annotated[float, Field(gt=0)] | None = _running("SLIPSTREAM_PROBE_TOLERANCE", None)
     keep_versions: Count = _running("SLIPSTREAM_KEEP_VERSIONS", 4)
+    keep_checkpoints: Count = _running("SLIPSTREAM_KEEP_CHECKPOINTS", 8)
     health_file: Path | None = _running("SLIPSTREAM_WORKER_HEALTH_FILE", None)
     log_level: str = _running("SLIPSTREAM_LOG_LEVEL", "INFO")
 

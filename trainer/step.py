@@ -26,7 +26,10 @@ from trainer.model_cache import ModelCache
 from trainer.new_line import NEW_LINE, check_base
 from trainer.outcome import settled
 from trainer.policy_settings import trained_settings
+from trainer.position import data_position
+from trainer.pruning import prune_checkpoints
 from trainer.publish import load_and_probe, unload_old_versions
+from trainer.randomness import seeded
 from trainer.scored import ScoredGroups
 from trainer.servable import ServableShapes
 from trainer.settings import TrainerSettings
@@ -192,11 +195,13 @@ def _update(run: _Run) -> Saved | None:
         check_base(settings.adapters, adapter_name(run.policy.line, step.parent_version), settings.base_model)
     parent = checkpoint.read_parent(settings, run.policy.line, step.parent_version)
     seconds_load = run.seconds()
-    learned = course.learn(model, parent, material, settings, step, run.lease.check)
+    with seeded(step.seed, model.device) as randomness:
+        learned = course.learn(model, parent, material, settings, step, run.lease.check)
     metrics = learned.metrics | {
         "seconds_load": seconds_load,
         "seconds_update": run.seconds(),
         "peak_memory_mib": peak_memory_mib(),
+        "has_parent_moments": parent.moments is not None,
     }
     with run.trainer.engine.begin() as connection:
         transitions.to_updated(connection, step, metrics)
@@ -204,7 +209,8 @@ def _update(run: _Run) -> Saved | None:
     run.lease.check()
     with run.trainer.engine.begin() as connection:
         transitions.hold(connection, step)
-        return checkpoint.save(settings, run.policy.line, step, learned)
+        made_from = {"random": randomness.as_state(), "data": data_position(material.samples)}
+        return checkpoint.save(settings, run.policy.line, step, learned, made_from)
 
 
 def publish(run: _Run) -> None:
@@ -217,3 +223,4 @@ def publish(run: _Run) -> None:
         transitions.to_published(connection, run.step, metrics)
     run.reached(StepState.PUBLISHED, **metrics)
     unload_old_versions(run.learner.settings, run.policy.line, run.step.version)
+    prune_checkpoints(run.trainer.engine, run.learner.settings, run.policy)

@@ -16,6 +16,7 @@ from trainer.grpo.packing import PackedRow, pack
 from trainer.grpo.samples import Sample
 from trainer.grpo.step_size import StepSize
 from trainer.policy_model import PolicyModel, deterministic
+from trainer.schedule import learning_rate_at
 from trainer.settings import TrainerSettings
 
 
@@ -30,9 +31,10 @@ def update(
     """Learn once from all samples; returns the metrics. `model` has been reset to the parent.
 
     `optimizer_step` counts this policy's steps from 1, for the warm-up. `between_rows` may raise to stop.
-    Raises BatchError where a loss or a gradient is not finite: the weights are then as before.
+    Raises BatchError where a token is unknown, or a loss or a gradient not finite: the weights are then as before.
     """
-    rate = settings.learning_rate * min(1.0, optimizer_step / max(settings.warmup_steps, 1))
+    require_known_tokens(samples, model.vocabulary_size)
+    rate = learning_rate_at(settings, optimizer_step)
     model.begin(rate, (settings.adam_beta1, settings.adam_beta2), settings.weight_decay)
     rows = [on_device(row, model.device) for row in pack(samples, settings.row_tokens)]
     with deterministic(model.device):
@@ -85,6 +87,19 @@ def accumulate(
         loss.backward()  # type: ignore[no-untyped-call]
         metrics += row_metrics
     return metrics
+
+
+def require_known_tokens(samples: Sequence[Sample], vocabulary_size: int) -> None:
+    """Before the model sees them: on a GPU an unknown id takes the whole process with it."""
+    for sample in samples:
+        if max(sample.token_ids) < vocabulary_size:
+            continue
+        position = next(i for i, token_id in enumerate(sample.token_ids) if token_id >= vocabulary_size)
+        span = next((span for span in sample.spans if position < span.stop), sample.spans[-1])
+        raise BatchError(
+            f"exchange {span.exchange_id} holds token {sample.token_ids[position]}, and SLIPSTREAM_BASE_MODEL has only "
+            f"{vocabulary_size}: vLLM must serve the very model that is trained"
+        )
 
 
 def require_finite_gradients(model: PolicyModel) -> None:

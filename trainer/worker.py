@@ -8,11 +8,12 @@ import logging
 import os
 import socket
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import structlog
 from celery import Celery
+from celery.signals import worker_ready
 from celery.worker import state as celery_state
 from sqlalchemy import Connection, Engine
 
@@ -59,6 +60,7 @@ def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None =
     siblings = make_watch(settings, engine, ticker)
     judge = JudgeThread(judge_settings, settings.silence_seconds)
     app = create_celery(settings)
+    worker_ready.connect(tell_of_broker, weak=False)
     register_tasks(app, ticker, engine, judge)
     register_siblings(app, siblings)
     planner = make_planner(settings, engine)
@@ -117,6 +119,18 @@ def tell(connection: Connection, settings: TrainerSettings) -> None:
             owner=owner,
             settings=own.planning(),
         )
+
+
+def tell_of_broker(sender: Any, **_: Any) -> None:
+    """What holds, not what was asked for (B101): the shortest visibility time-out among the broker's clients wins, and
+    it means nothing to us, since messages are acknowledged before the task runs.
+    """
+    channel = sender.connection.default_channel
+    logger.info(
+        "broker_ready",
+        visibility_timeout_seconds=getattr(channel, "visibility_timeout", None),
+        is_acknowledged_late=sender.app.conf.task_acks_late,
+    )
 
 
 def make_watch(settings: TrainerSettings, engine: Engine, ticker: Ticker) -> Watch:

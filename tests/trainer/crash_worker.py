@@ -15,7 +15,7 @@ from trainer.settings import TrainerSettings
 POINTS: dict[str, tuple[Any, str, int]] = {
     "claimed, nothing built": (build, "read_batch", 1),
     "samples written, not committed": (transitions, "move", 1),
-    "built, nothing updated": (step, "update", 1),
+    "built, nothing updated": (step, "learn", 1),
     "in the middle of the batch": (update, "row_loss", 2),
     "updated, not saved": (checkpoint, "save", 1),
     "checkpoint renamed, adapter not": (checkpoint, "write_directory", 2),

@@ -79,7 +79,7 @@ def test_a_question_is_answered_while_a_step_is_training(engine, make_trainer, m
         assert may_end.wait(30)
         return train(*arguments, **named)
 
-    monkeypatch.setattr(story, "update", slowly)
+    monkeypatch.setattr(story, "learn", slowly)
     step = Thread(target=story.tick, args=(trainer,), daemon=True)
     step.start()
     assert is_training.wait(30)

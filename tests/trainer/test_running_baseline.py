@@ -135,7 +135,7 @@ def test_a_step_that_fails_keeps_what_it_saw_and_one_that_never_read_rewards_mov
     def broken(*_: Any, **__: Any) -> None:
         raise ValueError("not finite")
 
-    monkeypatch.setattr(story, "update", broken)
+    monkeypatch.setattr(story, "learn", broken)
     assert tick(trainer).state is StepState.BUILT  # as it knows itself; the row says more
     assert one(engine, "SELECT state FROM training_steps") == "failed"
     monkeypatch.undo()

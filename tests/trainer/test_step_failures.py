@@ -15,7 +15,7 @@ def test_a_batch_that_fails_twice_is_set_aside_with_its_reason(engine, make_trai
     trainer = make_trainer()
     add_group(engine, 1, [1.0, 0.0])
     with monkeypatch.context() as patch:
-        patch.setattr(story, "update", explode)
+        patch.setattr(story, "learn", explode)
         tick(trainer)
         assert rows(engine, "SELECT state, attempt FROM training_steps") == [("built", 2)]
         while tick(trainer) is None:
@@ -75,3 +75,21 @@ def test_an_error_after_publishing_leaves_the_finished_step_as_it_is(
     assert rows(engine, "SELECT state, attempt, reason, lease_expires_at FROM training_steps") == [
         ("published", 1, None, None)
     ]
+
+
+def test_a_batch_that_fails_a_worker_that_was_fenced_out_fails_nobody_elses(
+    engine, make_trainer, monkeypatch
+) -> None:
+    """I6: the outcome is the new holder's; the old one just ends its tick."""
+
+    def fenced_out(*_: object, **__: object) -> None:
+        with engine.begin() as connection:
+            connection.execute(text("UPDATE training_steps SET fencing_token = fencing_token + 1"))
+        raise ArithmeticError("too late")
+
+    trainer = make_trainer(step_attempts=1)
+    add_group(engine, 1, [1.0, 0.0])
+    with monkeypatch.context() as patch:
+        patch.setattr(story, "learn", fenced_out)
+        tick(trainer)
+    assert rows(engine, "SELECT state, reason FROM training_steps") == [("built", None)]

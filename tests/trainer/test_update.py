@@ -1,6 +1,7 @@
 """One optimizer step: what moves the weights, what must not, and what stops before them."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 import torch
@@ -172,3 +173,15 @@ def learn_nothing(model: PolicyModel) -> None:
     for parameter in model.lora.values():
         parameter.grad = torch.zeros_like(parameter)
     model.apply(1.0)
+
+
+def test_a_token_that_the_model_does_not_have_stops_before_it_and_names_its_exchange(
+    model, settings_of
+) -> None:
+    """On a GPU an index out of range would end the process, and every step after it."""
+    good, bad = merge_turns([turn(1, [5, 6], [7])]), merge_turns([turn(2, [5, 100], [8]), turn(3, [1], [2])])
+    model.reset(None, None)
+    before = bytes_of(model)
+    with pytest.raises(BatchError, match=f"exchange {UUID(int=2)} holds token 100.*only 64"):
+        learn(model, settings_of(), good + bad)
+    assert bytes_of(model) == before

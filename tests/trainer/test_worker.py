@@ -60,8 +60,8 @@ def answers(client: valkey.Valkey) -> bool:
 
 
 @contextmanager
-def running(function: str, settings) -> Iterator[subprocess.Popen[bytes]]:
-    """`run_worker` or `run_beat` in a process of its own."""
+def running(function: str, settings, log: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """`run_worker` or `run_beat` in a process of its own; what it says goes to `log`."""
     values = json.dumps(settings.model_dump(mode="json"))
     code = (
         "import json, sys\nfrom trainer import worker\nfrom trainer.settings import TrainerSettings\n"
@@ -69,7 +69,15 @@ def running(function: str, settings) -> Iterator[subprocess.Popen[bytes]]:
     )
     process = subprocess.Popen([sys.executable, "-c", code, values], stderr=subprocess.PIPE, cwd=Path.cwd())
     output: list[bytes] = []
-    reader = Thread(target=lambda: output.extend(process.stderr))
+
+    def read() -> None:
+        for line in process.stderr:
+            output.append(line)
+            if log:
+                with log.open("ab") as file:
+                    file.write(line)
+
+    reader = Thread(target=read)
     reader.start()
     try:
         yield process
@@ -136,6 +144,19 @@ def test_nothing_depends_on_visibility_timeouts_or_long_countdowns(settings_of) 
     tick = app.conf.beat_schedule["tick"]
     assert tick["options"] == {"expires": 5}
     assert not {"countdown", "eta"} & set(tick["options"])
+
+
+def test_a_worker_says_which_visibility_timeout_holds(
+    settings_of, database_url, valkey_url, tmp_path
+) -> None:
+    """B101: as the broker's channel has it, not as some configuration asks for it."""
+    log = tmp_path / "log"
+    settings = settings_of(database_url=database_url, redis_url=valkey_url, health_file=tmp_path / "health")
+    with running("run_worker", settings, log):
+        wait_for(lambda: log.exists() and "broker_ready" in log.read_text())
+    (told,) = [json.loads(line) for line in log.read_text().splitlines() if "broker_ready" in line]
+    assert told["visibility_timeout_seconds"] == 3600
+    assert told["is_acknowledged_late"] is False
 
 
 def test_a_lost_broker_is_retried_for_ever(settings_of) -> None:
