@@ -81,6 +81,8 @@ class TrainerSettings(EnvironmentSettings):
     policy: str = _place("SLIPSTREAM_POLICY", "default")
     adapters: Path = _place("SLIPSTREAM_ADAPTERS", Path(".slipstream/adapters"))
     checkpoints: Path | None = _place("SLIPSTREAM_CHECKPOINTS", None)
+    tensorboard: Path | None = _place("SLIPSTREAM_TENSORBOARD", None)
+    wandb_project: str | None = _place("SLIPSTREAM_WANDB_PROJECT", None)
     # when a step starts, and with what
     step_groups: Count = _timing("SLIPSTREAM_STEP_GROUPS", 8)
     step_max_groups: Count = _timing("SLIPSTREAM_STEP_MAX_GROUPS", 512)

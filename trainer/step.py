@@ -21,6 +21,7 @@ from trainer.checkpoint import Saved
 from trainer.claim import Step
 from trainer.learned import learn
 from trainer.lease import Lease
+from trainer.lengths import length_metrics
 from trainer.memory import peak_memory_mib
 from trainer.model_cache import ModelCache
 from trainer.outcome import settled
@@ -128,6 +129,7 @@ class _Run:
         self.settings = trainer.settings.with_learning(step.settings)
         self.lease = Lease(step, trainer.settings, trainer.should_stop, asked_at)
         self.began_at = monotonic()
+        self.seconds_claim = round(self.began_at - asked_at, 3)
 
     def current(self) -> Step:
         return self.step
@@ -149,7 +151,7 @@ def build_samples(run: _Run) -> None:
         batch = build.read_batch(connection, run.step, run.settings)
     with run.trainer.engine.begin() as connection:
         build.write_batch(connection, run.step, batch, run.settings)
-        metrics = batch_metrics(batch) | {"seconds_build": run.seconds()}
+        metrics = batch_metrics(batch) | {"seconds_claim": run.seconds_claim, "seconds_build": run.seconds()}
         if metrics["num_used_exchanges"]:
             transitions.move(connection, run.step, StepState.BUILT, [StepState.CLAIMED], metrics=metrics)
             state, reason = StepState.BUILT, None
@@ -184,11 +186,15 @@ def _update(run: _Run) -> Saved | None:
     parent = checkpoint.read_parent(settings, run.policy.line, step.parent_version)
     seconds_load = run.seconds()
     learned = learn(model, parent, samples, settings, run.lease.check)
-    metrics = learned.metrics | {
-        "seconds_load": seconds_load,
-        "seconds_update": run.seconds(),
-        "peak_memory_mib": peak_memory_mib(),
-    }
+    metrics = (
+        length_metrics(samples)
+        | learned.metrics
+        | {
+            "seconds_load": seconds_load,
+            "seconds_update": run.seconds(),
+            "peak_memory_mib": peak_memory_mib(),
+        }
+    )
     with run.trainer.engine.begin() as connection:
         transitions.to_updated(connection, step, metrics)
     run.reached(StepState.UPDATED, **metrics)

@@ -45,6 +45,7 @@ def _read(name: str) -> str:
 
 def upgrade() -> None:
     _run(_read("0012_training.sql"))
+    _run(_read("0012_figures.sql"))
     _run(_read("0001_reader.sql"))
 
 
@@ -53,7 +54,8 @@ def downgrade() -> None:
     for name, question in _NEW_MEANINGS.items():
         if op.get_bind().scalar(text(question)):
             raise LedgerError(f"the schema before 0012 has no place for what is recorded: {name}")
-    _run(f"DROP VIEW v1.step_requests, {', '.join(_VIEWS)}")
+    _run(f"DROP VIEW v1.step_requests, v1.step_metrics, v1.step_drops, {', '.join(_VIEWS)}")
+    _run("DROP INDEX ix_training_steps_finished_at")
     _run(views_before(revision, _VIEWS))
     _run("DROP TABLE step_requests")
     for table, columns in _NEW_COLUMNS.items():
