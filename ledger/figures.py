@@ -71,12 +71,21 @@ FIGURES = (
     Figure("loss", Part.LOSS, Unit.NUMBER, "The loss before the update. Near 0 while a step learns: its gradient is not."),
     Figure("ratio_mean", Part.LOSS, Unit.RATIO, "Mean probability of a sampled token now, relative to when it was sampled."),
     Figure("ratio_max", Part.LOSS, Unit.RATIO, "The largest of these ratios."),
+    Figure("ratio_min", Part.LOSS, Unit.RATIO, "The smallest of these ratios."),
+    Figure("ratio_high_fraction", Part.LOSS, Unit.SHARE, "Tokens whose ratio is above 2."),
+    Figure("ratio_low_fraction", Part.LOSS, Unit.SHARE, "Tokens whose ratio is below 1/2."),
+    Figure("sequence_ratio_mean", Part.LOSS, Unit.RATIO, "Mean over exchanges of the geometric mean of their tokens' ratios."),
+    Figure("sequence_ratio_max", Part.LOSS, Unit.RATIO, "The largest of these geometric means."),
     Figure("clipped_fraction", Part.LOSS, Unit.SHARE, "Tokens whose ratio the loss bounds."),
     Figure("masked_fraction", Part.LOSS, Unit.SHARE, "Tokens outside SLIPSTREAM_TRUST_LOG_RATIO: not learned from."),
-    Figure("masked_exchange_fraction", Part.LOSS, Unit.SHARE, "Exchanges with such a token."),
+    Figure("clipped_exchange_fraction", Part.LOSS, Unit.SHARE, "Exchanges with a token whose ratio the loss bounds."),
+    Figure("masked_exchange_fraction", Part.LOSS, Unit.SHARE, "Exchanges with a masked token."),
+    Figure("bounded_exchange_fraction", Part.LOSS, Unit.SHARE, "Exchanges with either."),
     Figure("logprob_difference", Part.LOSS, Unit.NATS, "Mean distance between recomputed and sampled logprobs."),
     Figure("approximate_kl", Part.LOSS, Unit.NATS, "Divergence (k3) of the present policy from the one that sampled, a token."),
+    Figure("base_kl", Part.LOSS, Unit.NATS, "Divergence (k3) of the policy from the base model, a token; only where SLIPSTREAM_KL is above 0."),
     Figure("entropy", Part.LOSS, Unit.NATS, "Mean entropy of the policy where tokens were sampled."),
+    Figure("policy_logprob", Part.LOSS, Unit.NATS, "Mean logprob that the policy gives the tokens learned from."),
     Figure("grad_norm", Part.UPDATE, Unit.NUMBER, "Norm of the gradient, before it is clipped."),
     Figure("learning_rate", Part.UPDATE, Unit.NUMBER, "The learning rate of this step, warm-up included."),
     _whole("num_trained_tokens", Part.UPDATE, Unit.TOKENS, "Tokens in the loss, the masked ones included."),
@@ -104,4 +113,4 @@ BREAKDOWNS = {
 }
 
 PHASES = ("claim", "build", "load", "update", "save", "publish")
-SOMETIMES = frozenset({"publish_waits", "publish_refusals"})  # written only where it happened
+SOMETIMES = frozenset({"base_kl", "publish_waits", "publish_refusals"})  # written only where it happened

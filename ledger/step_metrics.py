@@ -38,6 +38,10 @@ _RUNNING = text("""
 _WORKERS = text("""
     SELECT policy, base_model, extract(epoch FROM clock_timestamp() - seen_at)::double precision AS seconds FROM workers
 """)
+_PAUSED = text("""
+    SELECT p.name AS project, policy.name AS policy, policy.paused_at IS NOT NULL AS is_paused
+    FROM policies AS policy JOIN projects AS p ON p.id = policy.project_id
+""")
 NO_ID = UUID(int=0)
 BEGINNING = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
@@ -67,6 +71,11 @@ def running_steps(connection: Connection) -> list[Row]:
 def seen_workers(connection: Connection) -> list[Row]:
     """By policy and base model: how long ago, in seconds, its newest worker was seen alive."""
     return _rows(connection, _WORKERS)
+
+
+def pauses(connection: Connection) -> list[Row]:
+    """Of each policy, whether it is paused."""
+    return _rows(connection, _PAUSED)
 
 
 def _rows(connection: Connection, query: Any, **values: Any) -> list[Row]:

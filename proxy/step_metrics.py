@@ -22,7 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ledger.figures import FIGURES, PHASES, Figure, Part, Unit
-from ledger.step_metrics import BEGINNING, NO_ID, Row, finished_steps, running_steps, seen_workers
+from ledger.step_metrics import BEGINNING, NO_ID, Row, finished_steps, pauses, running_steps, seen_workers
 from ledger.vocabulary import DEFAULT_PROJECT, StepState
 
 log = structlog.get_logger()
@@ -87,6 +87,7 @@ class Shown:
     seen: Seen = field(default_factory=Seen)
     running: list[Row] = field(default_factory=list)
     workers: list[Row] = field(default_factory=list)
+    pauses: list[Row] = field(default_factory=list)
     read_at: float = field(default_factory=monotonic)
 
 
@@ -122,9 +123,8 @@ class StepMetrics(Collector):
                 break
             since, after = rows[-1]["finished_at"], rows[-1]["step_id"]
         self._seen.forget()
-        self._shown = Shown(
-            self._seen, await _asked(engine, running_steps), await _asked(engine, seen_workers)
-        )
+        now = [await _asked(engine, question) for question in (running_steps, seen_workers, pauses)]
+        self._shown = Shown(self._seen, *now)
 
     def collect(self) -> Iterator[Metric]:
         shown, seen = self._shown, self._shown.seen
@@ -147,6 +147,8 @@ class StepMetrics(Collector):
         words = "Since a step that is not over last changed its state."
         yield _gauge("slipstream_step_running_seconds", words, ("policy", "state"), ages)
         ages = {(row["policy"], row["base_model"]): row["seconds"] + passed for row in shown.workers}
+        paused = {(line_of(row),): float(row["is_paused"]) for row in shown.pauses}
+        yield _gauge("slipstream_paused", "Whether a policy is paused: 1 or 0.", ("policy",), paused)
         words = "Since a worker was last seen alive."
         yield _gauge("slipstream_worker_seen_seconds", words, ("policy", "base_model"), ages)
 

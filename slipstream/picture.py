@@ -24,10 +24,7 @@ def draw(rows: Sequence[Row], title: str, path: Path) -> None:
     figure, places = plt.subplots(2, 2, figsize=(11, 7), dpi=150, sharex=True)
     reward, entropy, divergence, lengths = places.flat
     versions = [row["version"] for row in rows]
-    spread = _values(rows, "reward_spread")
-    mean = _values(rows, "reward_mean")
-    low = [one - other for one, other in zip(mean, spread, strict=True)]
-    high = [one + other for one, other in zip(mean, spread, strict=True)]
+    low, high = zip(*(_band(row) for row in rows), strict=True)
     reward.fill_between(versions, low, high, color=BAND, lw=0, label="± standard deviation")
     _line(reward, rows, "reward_mean", LINE, "mean")
     _named(reward, "reward of what each step read", legend=True)
@@ -41,7 +38,7 @@ def draw(rows: Sequence[Row], title: str, path: Path) -> None:
     _named(divergence, "divergence (k3), nats a token", legend=True)
     _line(lengths, rows, "completion_tokens_mean", LINE, "mean")
     _line(lengths, rows, "completion_tokens_max", OTHER, "longest")
-    lengths.set_ylim(bottom=0)
+    lengths.set_ylim(0, 1.3 * lengths.get_ylim()[1])  # room for the legend
     _named(lengths, "tokens of a completion", legend=True)
     for place in (divergence, lengths):
         place.set_xlabel("policy version")
@@ -52,6 +49,12 @@ def draw(rows: Sequence[Row], title: str, path: Path) -> None:
     plt.close(figure)
 
 
+def _band(row: Row) -> tuple[float, float]:
+    """A standard deviation around the mean, within the rewards that there were."""
+    mean, spread, low, high = (_number(row, f"reward_{name}") for name in ("mean", "spread", "min", "max"))
+    return max(mean - spread, low), min(mean + spread, high)
+
+
 def _line(place: Any, rows: Sequence[Row], name: str, color: str, label: str) -> None:
     versions = [row["version"] for row in rows]
     place.plot(versions, _values(rows, name), color=color, marker="o", ms=3, lw=1.6, label=label)
@@ -59,7 +62,11 @@ def _line(place: Any, rows: Sequence[Row], name: str, color: str, label: str) ->
 
 def _values(rows: Sequence[Row], name: str) -> list[float]:
     """NaN where a step has none: matplotlib leaves a gap."""
-    return [float("nan") if row.get(name) is None else float(row[name]) for row in rows]
+    return [_number(row, name) for row in rows]
+
+
+def _number(row: Row, name: str) -> float:
+    return float("nan") if row.get(name) is None else float(row[name])
 
 
 def _named(place: Any, title: str, *, legend: bool = False) -> None:

@@ -40,12 +40,21 @@ SELECT
     CAST(s.metrics ->> 'loss' AS double precision) AS loss,
     CAST(s.metrics ->> 'ratio_mean' AS double precision) AS ratio_mean,
     CAST(s.metrics ->> 'ratio_max' AS double precision) AS ratio_max,
+    CAST(s.metrics ->> 'ratio_min' AS double precision) AS ratio_min,
+    CAST(s.metrics ->> 'ratio_high_fraction' AS double precision) AS ratio_high_fraction,
+    CAST(s.metrics ->> 'ratio_low_fraction' AS double precision) AS ratio_low_fraction,
+    CAST(s.metrics ->> 'sequence_ratio_mean' AS double precision) AS sequence_ratio_mean,
+    CAST(s.metrics ->> 'sequence_ratio_max' AS double precision) AS sequence_ratio_max,
     CAST(s.metrics ->> 'clipped_fraction' AS double precision) AS clipped_fraction,
     CAST(s.metrics ->> 'masked_fraction' AS double precision) AS masked_fraction,
+    CAST(s.metrics ->> 'clipped_exchange_fraction' AS double precision) AS clipped_exchange_fraction,
     CAST(s.metrics ->> 'masked_exchange_fraction' AS double precision) AS masked_exchange_fraction,
+    CAST(s.metrics ->> 'bounded_exchange_fraction' AS double precision) AS bounded_exchange_fraction,
     CAST(s.metrics ->> 'logprob_difference' AS double precision) AS logprob_difference,
     CAST(s.metrics ->> 'approximate_kl' AS double precision) AS approximate_kl,
+    CAST(s.metrics ->> 'base_kl' AS double precision) AS base_kl,
     CAST(s.metrics ->> 'entropy' AS double precision) AS entropy,
+    CAST(s.metrics ->> 'policy_logprob' AS double precision) AS policy_logprob,
     CAST(s.metrics ->> 'grad_norm' AS double precision) AS grad_norm,
     CAST(s.metrics ->> 'learning_rate' AS double precision) AS learning_rate,
     CAST(CAST(s.metrics ->> 'num_trained_tokens' AS numeric) AS bigint) AS num_trained_tokens,
@@ -103,12 +112,21 @@ COMMENT ON COLUMN v1.step_metrics.completion_tokens_max IS 'The longest of them.
 COMMENT ON COLUMN v1.step_metrics.loss IS 'The loss before the update. Near 0 while a step learns: its gradient is not.';
 COMMENT ON COLUMN v1.step_metrics.ratio_mean IS 'Mean probability of a sampled token now, relative to when it was sampled.';
 COMMENT ON COLUMN v1.step_metrics.ratio_max IS 'The largest of these ratios.';
+COMMENT ON COLUMN v1.step_metrics.ratio_min IS 'The smallest of these ratios.';
+COMMENT ON COLUMN v1.step_metrics.ratio_high_fraction IS 'Tokens whose ratio is above 2.';
+COMMENT ON COLUMN v1.step_metrics.ratio_low_fraction IS 'Tokens whose ratio is below 1/2.';
+COMMENT ON COLUMN v1.step_metrics.sequence_ratio_mean IS 'Mean over exchanges of the geometric mean of their tokens'' ratios.';
+COMMENT ON COLUMN v1.step_metrics.sequence_ratio_max IS 'The largest of these geometric means.';
 COMMENT ON COLUMN v1.step_metrics.clipped_fraction IS 'Tokens whose ratio the loss bounds.';
 COMMENT ON COLUMN v1.step_metrics.masked_fraction IS 'Tokens outside SLIPSTREAM_TRUST_LOG_RATIO: not learned from.';
-COMMENT ON COLUMN v1.step_metrics.masked_exchange_fraction IS 'Exchanges with such a token.';
+COMMENT ON COLUMN v1.step_metrics.clipped_exchange_fraction IS 'Exchanges with a token whose ratio the loss bounds.';
+COMMENT ON COLUMN v1.step_metrics.masked_exchange_fraction IS 'Exchanges with a masked token.';
+COMMENT ON COLUMN v1.step_metrics.bounded_exchange_fraction IS 'Exchanges with either.';
 COMMENT ON COLUMN v1.step_metrics.logprob_difference IS 'Mean distance between recomputed and sampled logprobs.';
 COMMENT ON COLUMN v1.step_metrics.approximate_kl IS 'Divergence (k3) of the present policy from the one that sampled, a token.';
+COMMENT ON COLUMN v1.step_metrics.base_kl IS 'Divergence (k3) of the policy from the base model, a token; only where SLIPSTREAM_KL is above 0.';
 COMMENT ON COLUMN v1.step_metrics.entropy IS 'Mean entropy of the policy where tokens were sampled.';
+COMMENT ON COLUMN v1.step_metrics.policy_logprob IS 'Mean logprob that the policy gives the tokens learned from.';
 COMMENT ON COLUMN v1.step_metrics.grad_norm IS 'Norm of the gradient, before it is clipped.';
 COMMENT ON COLUMN v1.step_metrics.learning_rate IS 'The learning rate of this step, warm-up included.';
 COMMENT ON COLUMN v1.step_metrics.num_trained_tokens IS 'Tokens in the loss, the masked ones included.';
