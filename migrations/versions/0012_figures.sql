@@ -7,13 +7,13 @@ SELECT
     s.id AS step_id, p.name AS project, policy.name AS policy, s.version, s.parent_version, s.kind, s.state, s.reason, s.attempt,
     s.created_at, s.finished_at,
     extract(epoch FROM s.finished_at - s.created_at)::double precision AS seconds_total,
-    greatest(0, extract(epoch FROM s.finished_at - s.created_at)::double precision
+    CASE WHEN s.finished_at IS NOT NULL THEN greatest(0, extract(epoch FROM s.finished_at - s.created_at)::double precision
         - coalesce(CAST(s.metrics ->> 'seconds_build' AS double precision), 0)
         - coalesce(CAST(s.metrics ->> 'seconds_load' AS double precision), 0)
         - coalesce(CAST(s.metrics ->> 'seconds_update' AS double precision), 0)
         - coalesce(CAST(s.metrics ->> 'seconds_save' AS double precision), 0)
         - coalesce(CAST(s.metrics ->> 'seconds_publish' AS double precision), 0)
-    ) AS seconds_waiting,
+    ) END AS seconds_waiting,
     (
         SELECT CAST(coalesce(sum(CAST(d.num_tokens AS bigint)), 0) AS bigint)
         FROM jsonb_each_text(coalesce(s.metrics -> 'tokens_dropped', '{}')) AS d(reason, num_tokens)
