@@ -33,7 +33,7 @@ async def reading(database_url: str) -> AsyncIterator[AsyncEngine]:
 @pytest.fixture
 def policy(engine: Engine) -> Policy:
     with engine.begin() as connection:
-        return ensure_policy(connection, name="default", base_model="m")
+        return ensure_policy(connection, name="default", base_model="base-model")
 
 
 @pytest.fixture
@@ -151,15 +151,15 @@ async def test_a_running_step_a_worker_and_a_pause_are_shown(
 ) -> None:
     add_step(policy, 1, "built")
     with engine.begin() as connection:
-        worker_started(connection, policy="default", base_model="m", owner="o", settings={})
-        acme = ensure_policy(connection, name="default", base_model="m", project="acme")
+        worker_started(connection, policy="default", base_model="base-model", owner="o", settings={})
+        acme = ensure_policy(connection, name="default", base_model="base-model", project="acme")
         connection.execute(text("UPDATE policies SET paused_at = now() WHERE id = :id"), {"id": acme.id})
     metrics = StepMetrics()
     await metrics.look(reading)
     age = (datetime.now(UTC) - START).total_seconds() - 3600
     running = shown(metrics, "slipstream_step_running_seconds", policy="default", state="built")
     assert running == pytest.approx(age, abs=60)
-    seen = shown(metrics, "slipstream_worker_seen_seconds", policy="default", base_model="m")
+    seen = shown(metrics, "slipstream_worker_seen_seconds", policy="default", base_model="base-model")
     assert seen is not None
     assert 0 <= seen < 60
     paused = [shown(metrics, "slipstream_paused", policy=line) for line in ("default", "acme@default")]
@@ -183,8 +183,6 @@ def test_the_proxy_shows_what_was_trained_before_it_started(
     engine: Engine, policy: Policy, add_step: AddStep, start_proxy: Callable[..., RunningProxy]
 ) -> None:
     add_step(policy, 1, entropy=1.25)
-    with engine.begin() as connection:  # the proxy's own base model
-        connection.execute(text("UPDATE policies SET base_model = 'base'"))
-    proxy = start_proxy(base_model="base")
+    proxy = start_proxy()
     wanted = 'slipstream_step_entropy{policy="default"} 1.25'
     assert eventually(lambda: wanted in proxy.client.get("/metrics").text)

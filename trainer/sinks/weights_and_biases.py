@@ -38,9 +38,9 @@ class WandbSink:
         )
 
     def close(self) -> None:
-        for run in self._runs.values():
+        runs, self._runs = self._runs, {}
+        for run in runs.values():
             run.finish()
-        self._runs.clear()
 
     def _run(self, policy: Policy) -> Any:
         name = run_name(policy)

@@ -1,5 +1,6 @@
 """The contract with wandb, in its offline mode: what stands in the run's file. Skipped where it is not installed."""
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from trainer.sinks.sink import run_name, tag
 from trainer.sinks.weights_and_biases import WandbSink
 
 pytest.importorskip("wandb")
+BLOCK = 1 << 15
 
 
 @pytest.fixture(autouse=True)
@@ -22,17 +24,21 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def records(folder: Path) -> list[Any]:
+    """Of all runs. The file is LevelDB's log: blocks of 32 KiB, a record in one piece (1) or in first, middle, last (2 3 4)."""
     from wandb.proto.wandb_internal_pb2 import Record
-    from wandb.sdk.internal.datastore import DataStore
 
     found = []
     for path in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
-        store = DataStore()
-        store.open_for_scan(str(path))
-        while (raw := store.scan_data()) is not None:
-            record = Record()
-            record.ParseFromString(raw)
-            found.append(record)
+        raw, at, parts = path.read_bytes(), 7, b""
+        while at + 7 <= len(raw):
+            _, length, kind = struct.unpack_from("<IHB", raw, at)
+            parts += raw[at + 7 : at + 7 + length]
+            at += 7 + length
+            if kind in {1, 4}:
+                found.append(Record.FromString(parts))
+                parts = b""
+            if BLOCK - at % BLOCK < 7:
+                at += BLOCK - at % BLOCK
     return found
 
 
