@@ -29,6 +29,7 @@ class Part(StrEnum):
     LENGTHS = "lengths"
     LOSS = "loss"
     UPDATE = "update"
+    COPYING = "copying"  # sft and dpo
     SECONDS = "seconds"
     MEMORY = "memory"
     PUBLISHING = "publishing"
@@ -98,6 +99,20 @@ FIGURES = (
     Figure("seconds_update", Part.SECONDS, Unit.SECONDS, "Loss, gradients, optimizer: built to updated with the loading."),
     Figure("seconds_save", Part.SECONDS, Unit.SECONDS, "updated to saved: checkpoint and adapter on disk."),
     Figure("seconds_publish", Part.SECONDS, Unit.SECONDS, "saved to published, the last attempt: loading and probing on every replica."),
+    Figure("loss_first", Part.COPYING, Unit.NUMBER, "sft: the loss of the first batch."),
+    Figure("loss_last", Part.COPYING, Unit.NUMBER, "sft: the loss of the last batch."),
+    Figure("loss_before", Part.COPYING, Unit.NUMBER, "dpo: the loss before the step; `loss` is after it."),
+    Figure("accuracy", Part.COPYING, Unit.SHARE, "dpo: pairs whose preferred answer gained more than the other, after the step."),
+    Figure("accuracy_before", Part.COPYING, Unit.SHARE, "dpo: the same before the step."),
+    Figure("margin", Part.COPYING, Unit.NATS, "dpo: by how much more, on average, after the step."),
+    Figure("margin_before", Part.COPYING, Unit.NATS, "dpo: the same before the step."),
+    Figure("beta", Part.COPYING, Unit.NUMBER, "dpo: how strongly the base model is held to."),
+    _whole("num_found", Part.COPYING, Unit.COUNT, "sft, dpo: answers or comparisons that were found."),
+    _whole("num_pairs", Part.COPYING, Unit.COUNT, "dpo: comparisons that are learned from."),
+    _whole("num_epochs", Part.COPYING, Unit.COUNT, "sft, dpo: how often each is gone through."),
+    _whole("num_optimizer_steps", Part.COPYING, Unit.COUNT, "sft, dpo: how often the adapter moved."),
+    _whole("num_processes", Part.UPDATE, Unit.COUNT, "Processes that shared the update, where there are several."),
+    Figure("process_balance", Part.UPDATE, Unit.SHARE, "The mean work of these, of that of the busiest."),
     _whole("peak_memory_mib", Part.MEMORY, Unit.MIB, "Peak memory: of the GPU, else of the worker's process since its start."),
     Figure("probe_difference", Part.PUBLISHING, Unit.NATS, "Largest difference between a replica's and the trainer's logprobs in the probe."),
     _whole("publish_waits", Part.PUBLISHING, Unit.COUNT, "How often publishing waited for a replica."),
@@ -110,7 +125,13 @@ BREAKDOWNS = {
     "num_groups_by_reason": "Groups of which nothing was used, by the reason that most of their exchanges have.",
     "num_exchanges_by_baseline": "Used exchanges, by what they were compared with.",
     "tokens_dropped": "Sampled tokens of exchanges that were not used, by reason.",
+    "left_out": "sft, dpo: answers or comparisons that were not used, by reason.",
 }
 
 PHASES = ("claim", "build", "load", "update", "save", "publish")
-SOMETIMES = frozenset({"base_kl", "publish_waits", "publish_refusals"})  # written only where it happened
+
+# Which figures and breakdowns the steps of one kind have, and which are only there where there is something to tell.
+OF_COPYING = frozenset({figure.name for figure in FIGURES if figure.part is Part.COPYING} | {"left_out"})
+SOMETIMES = frozenset({
+    "base_kl", "num_processes", "process_balance", "publish_waits", "publish_refusals",
+})  # fmt: skip

@@ -67,6 +67,20 @@ SELECT
     CAST(s.metrics ->> 'seconds_update' AS double precision) AS seconds_update,
     CAST(s.metrics ->> 'seconds_save' AS double precision) AS seconds_save,
     CAST(s.metrics ->> 'seconds_publish' AS double precision) AS seconds_publish,
+    CAST(s.metrics ->> 'loss_first' AS double precision) AS loss_first,
+    CAST(s.metrics ->> 'loss_last' AS double precision) AS loss_last,
+    CAST(s.metrics ->> 'loss_before' AS double precision) AS loss_before,
+    CAST(s.metrics ->> 'accuracy' AS double precision) AS accuracy,
+    CAST(s.metrics ->> 'accuracy_before' AS double precision) AS accuracy_before,
+    CAST(s.metrics ->> 'margin' AS double precision) AS margin,
+    CAST(s.metrics ->> 'margin_before' AS double precision) AS margin_before,
+    CAST(s.metrics ->> 'beta' AS double precision) AS beta,
+    CAST(CAST(s.metrics ->> 'num_found' AS numeric) AS bigint) AS num_found,
+    CAST(CAST(s.metrics ->> 'num_pairs' AS numeric) AS bigint) AS num_pairs,
+    CAST(CAST(s.metrics ->> 'num_epochs' AS numeric) AS bigint) AS num_epochs,
+    CAST(CAST(s.metrics ->> 'num_optimizer_steps' AS numeric) AS bigint) AS num_optimizer_steps,
+    CAST(CAST(s.metrics ->> 'num_processes' AS numeric) AS bigint) AS num_processes,
+    CAST(s.metrics ->> 'process_balance' AS double precision) AS process_balance,
     CAST(CAST(s.metrics ->> 'peak_memory_mib' AS numeric) AS bigint) AS peak_memory_mib,
     CAST(s.metrics ->> 'probe_difference' AS double precision) AS probe_difference,
     CAST(CAST(s.metrics ->> 'publish_waits' AS numeric) AS bigint) AS publish_waits,
@@ -139,6 +153,20 @@ COMMENT ON COLUMN v1.step_metrics.seconds_load IS 'Reading the samples, the base
 COMMENT ON COLUMN v1.step_metrics.seconds_update IS 'Loss, gradients, optimizer: built to updated with the loading.';
 COMMENT ON COLUMN v1.step_metrics.seconds_save IS 'updated to saved: checkpoint and adapter on disk.';
 COMMENT ON COLUMN v1.step_metrics.seconds_publish IS 'saved to published, the last attempt: loading and probing on every replica.';
+COMMENT ON COLUMN v1.step_metrics.loss_first IS 'sft: the loss of the first batch.';
+COMMENT ON COLUMN v1.step_metrics.loss_last IS 'sft: the loss of the last batch.';
+COMMENT ON COLUMN v1.step_metrics.loss_before IS 'dpo: the loss before the step; `loss` is after it.';
+COMMENT ON COLUMN v1.step_metrics.accuracy IS 'dpo: pairs whose preferred answer gained more than the other, after the step.';
+COMMENT ON COLUMN v1.step_metrics.accuracy_before IS 'dpo: the same before the step.';
+COMMENT ON COLUMN v1.step_metrics.margin IS 'dpo: by how much more, on average, after the step.';
+COMMENT ON COLUMN v1.step_metrics.margin_before IS 'dpo: the same before the step.';
+COMMENT ON COLUMN v1.step_metrics.beta IS 'dpo: how strongly the base model is held to.';
+COMMENT ON COLUMN v1.step_metrics.num_found IS 'sft, dpo: answers or comparisons that were found.';
+COMMENT ON COLUMN v1.step_metrics.num_pairs IS 'dpo: comparisons that are learned from.';
+COMMENT ON COLUMN v1.step_metrics.num_epochs IS 'sft, dpo: how often each is gone through.';
+COMMENT ON COLUMN v1.step_metrics.num_optimizer_steps IS 'sft, dpo: how often the adapter moved.';
+COMMENT ON COLUMN v1.step_metrics.num_processes IS 'Processes that shared the update, where there are several.';
+COMMENT ON COLUMN v1.step_metrics.process_balance IS 'The mean work of these, of that of the busiest.';
 COMMENT ON COLUMN v1.step_metrics.peak_memory_mib IS 'Peak memory: of the GPU, else of the worker''s process since its start.';
 COMMENT ON COLUMN v1.step_metrics.probe_difference IS 'Largest difference between a replica''s and the trainer''s logprobs in the probe.';
 COMMENT ON COLUMN v1.step_metrics.publish_waits IS 'How often publishing waited for a replica.';
