@@ -72,7 +72,7 @@ def _no_gradient(published: Sequence[Row]) -> str | None:
 
 def _engines_disagree(rows: Sequence[Row]) -> str | None:
     """Fresh samples were drawn by the very weights that the step starts from: their ratio is 1."""
-    fresh = [row for row in rows if row["staleness_max"] == 0 and row["ratio_mean"] is not None]
+    fresh = [row for row in rows[-FEW:] if row["staleness_max"] == 0 and row["ratio_mean"] is not None]
     if not fresh:
         return None
     row = fresh[-1]

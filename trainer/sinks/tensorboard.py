@@ -25,10 +25,7 @@ class TensorBoardSink:
         from tensorboardX.summary import scalar
 
         writer = self._writer(run_name(policy), row["version"])
-        values = [
-            scalar(tag(figure), value, summary_description=figure.meaning).value[0]
-            for figure, value in figures_of(row)
-        ]
+        values = [scalar(tag(figure), value).value[0] for figure, value in figures_of(row)]
         event = Event(wall_time=row["finished_at"].timestamp(), step=row["version"])
         event.summary.value.extend(values)
         writer.write_event(event)
