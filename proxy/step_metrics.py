@@ -27,7 +27,7 @@ from ledger.vocabulary import DEFAULT_PROJECT, StepState
 
 log = structlog.get_logger()
 EVERY_SECONDS = 15.0
-AT_ONCE = 1000
+AT_ONCE = 100  # few: rows are decoded on the event loop, which calls share
 OVERLAP = timedelta(minutes=1)  # a step whose transaction ended later than its clock says
 STATEMENT_SECONDS = 5
 _TIMEOUT = text(f"SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
