@@ -33,6 +33,7 @@ STATEMENT_SECONDS = 5
 _TIMEOUT = text(f"SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
 _MIB = 1 << 20
 T = TypeVar("T")
+Values = Mapping[tuple[str, ...], float]  # by labels
 
 
 @dataclass(slots=True)
@@ -123,8 +124,8 @@ class StepMetrics(Collector):
                 break
             since, after = rows[-1]["finished_at"], rows[-1]["step_id"]
         self._seen.forget()
-        now = [await _asked(engine, question) for question in (running_steps, seen_workers, pauses)]
-        self._shown = Shown(self._seen, *now)
+        running, workers = await _asked(engine, running_steps), await _asked(engine, seen_workers)
+        self._shown = Shown(self._seen, running, workers, await _asked(engine, pauses))
 
     def collect(self) -> Iterator[Metric]:
         shown, seen = self._shown, self._shown.seen
@@ -143,11 +144,11 @@ class StepMetrics(Collector):
         yield _counter("slipstream_dropped_tokens", words, ("policy", "reason"), seen.dropped)
         words = "Seconds that steps took, by phase, and waited."
         yield _counter("slipstream_phase_seconds", words, ("policy", "phase"), seen.seconds)
-        ages = {(line_of(row), row["state"]): row["seconds"] + passed for row in shown.running}
+        ages: Values = {(line_of(row), row["state"]): row["seconds"] + passed for row in shown.running}
         words = "Since a step that is not over last changed its state."
         yield _gauge("slipstream_step_running_seconds", words, ("policy", "state"), ages)
         ages = {(row["policy"], row["base_model"]): row["seconds"] + passed for row in shown.workers}
-        paused = {(line_of(row),): float(row["is_paused"]) for row in shown.pauses}
+        paused: Values = {(line_of(row),): float(row["is_paused"]) for row in shown.pauses}
         yield _gauge("slipstream_paused", "Whether a policy is paused: 1 or 0.", ("policy",), paused)
         words = "Since a worker was last seen alive."
         yield _gauge("slipstream_worker_seen_seconds", words, ("policy", "base_model"), ages)
@@ -173,24 +174,20 @@ def _figure(figure: Figure, newest: Mapping[str, Mapping[str, float]]) -> GaugeM
     is_memory = figure.unit is Unit.MIB
     name = figure.name.removesuffix("_mib") + "_bytes" if is_memory else figure.name
     factor = _MIB if is_memory else 1
-    values = {
+    values: Values = {
         (policy,): found[figure.name] * factor for policy, found in newest.items() if figure.name in found
     }
     return _gauge(f"slipstream_step_{name}", figure.meaning, ("policy",), values)
 
 
-def _gauge(
-    name: str, words: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
-) -> GaugeMetricFamily:
+def _gauge(name: str, words: str, labels: tuple[str, ...], values: Values) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, words, labels=labels)
     for key, value in values.items():
         family.add_metric(key, value)
     return family
 
 
-def _counter(
-    name: str, words: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
-) -> CounterMetricFamily:
+def _counter(name: str, words: str, labels: tuple[str, ...], values: Values) -> CounterMetricFamily:
     family = CounterMetricFamily(name, words, labels=labels)
     for key, value in values.items():
         family.add_metric(key, value)
