@@ -67,7 +67,7 @@ class Copying:
         except Exception as error:  # noqa: BLE001 - of a library we know nothing about, or Postgres is away
             self.num_failures += 1
             self._close()  # what it holds may be what is broken
-            rest = min(self._look_seconds * 2 ** min(self.num_failures, 16), LONGEST_REST_SECONDS)
+            rest: float = min(self._look_seconds * 2 ** min(self.num_failures, 16), LONGEST_REST_SECONDS)
             said = f"{type(error).__name__}: {error}"[:500]
             logger.warning("sink_failed", sink=self.sink.name, error=said, rest_seconds=rest)
             return rest
