@@ -1,8 +1,9 @@
-"""What the proxy counts. One registry per application, so that two in one process do not share numbers."""
+"""What the proxy counts, and what it reads of training. One registry per application, so that two in one process do not share numbers."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ledger.vocabulary import ExchangeStatus
+from proxy.step_metrics import StepMetrics
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
@@ -60,6 +61,8 @@ class Metrics:
         self.live_version = gauge("slipstream_live_version", "The version that new calls get.", "policy")
         self.first_token = self._histogram("slipstream_first_token_seconds", "From arrival to first token.")
         self.total = self._histogram("slipstream_call_seconds", "From arrival to vLLM's last byte.")
+        self.steps = StepMetrics()
+        self.registry.register(self.steps)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)

@@ -84,6 +84,7 @@ async def running_parts(settings: ProxySettings) -> AsyncIterator[tuple[Parts, F
             follower.run,
             rewards.run,
             partial(keep_partitions, engine),
+            partial(metrics.steps.run, engine),
         ]
         for work in [*works, valkey.run] if valkey else works:
             stack.push_async_callback(_cancelled, asyncio.create_task(_kept_running(work)))

@@ -24,6 +24,7 @@ from slipstream.commands.metrics import metrics
 from slipstream.commands.pausing import pause, resume
 from slipstream.commands.retention import retention
 from slipstream.commands.status import status
+from slipstream.commands.steps import steps
 from slipstream.commands.train import train
 from slipstream.errors import ChildFailedError, SlipstreamError
 
@@ -41,6 +42,7 @@ app.command()(stack.up)
 app.command()(stack.down)
 app.command()(status)
 app.command()(look.versions)
+app.command()(steps)
 app.command()(audit)
 app.add_typer(keys, name="keys")
 app.add_typer(metrics, name="metrics")

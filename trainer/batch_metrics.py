@@ -1,6 +1,7 @@
 """What is recorded about a batch, and what a person is told when it teaches nothing. Pure."""
 
 from collections import Counter
+from collections.abc import Sequence
 from math import fsum, sqrt
 from typing import Any
 
@@ -27,6 +28,7 @@ def batch_metrics(batch: Batch) -> dict[str, Any]:
     rewards = {
         row.trajectory_id: row.trajectory_reward for row in batch.rows if row.trajectory_reward is not None
     }
+    values = list(rewards.values())
     advantages = [row.advantage for row in batch.rows if row.advantage is not None]
     num_groups = len({row.group_id for row in batch.rows}) + len(batch.empty)
     dropped: Counter[str] = Counter()
@@ -34,6 +36,7 @@ def batch_metrics(batch: Batch) -> dict[str, Any]:
         if row.reason is not None:
             dropped[str(row.reason)] += row.num_completion_tokens
     used = [row for row in batch.rows if row.is_used]
+    staleness = [row.staleness or 0 for row in used]
     silent = Counter(batch.silent_groups.values())
     return {
         "num_groups": num_groups,
@@ -44,9 +47,13 @@ def batch_metrics(batch: Batch) -> dict[str, Any]:
         "num_groups_postponed": len(batch.postponed),
         "num_trajectories": len({row.trajectory_id for row in batch.rows}),
         "num_used_exchanges": len(used),
-        "reward_mean": _mean(list(rewards.values())),
+        "reward_mean": _mean(values),
+        "reward_spread": _spread(values),
+        "reward_min": min(values, default=None),
+        "reward_max": max(values, default=None),
         "advantage_spread": _spread(advantages),
-        "staleness_max": max((row.staleness or 0 for row in used), default=0),
+        "staleness_mean": _mean(staleness),
+        "staleness_max": max(staleness, default=None),
         "tokens_used": sum(row.num_completion_tokens for row in used),
         "tokens_dropped": dict(sorted(dropped.items())),
     }
@@ -67,11 +74,11 @@ def _by_baseline(used: list[SampleRow]) -> dict[str, int]:
     return dict(sorted(Counter(str(row.baseline_kind) for row in used).items()))
 
 
-def _mean(values: list[float]) -> float | None:
+def _mean(values: Sequence[float]) -> float | None:
     return fsum(values) / len(values) if values else None
 
 
-def _spread(values: list[float]) -> float | None:
+def _spread(values: Sequence[float]) -> float | None:
     if not values:
         return None
     mean = fsum(values) / len(values)

@@ -5,6 +5,7 @@ TrainerError
 ├── SurroundingsError          not the batch's fault: the step waits and is tried again
 │   └── CheckpointError
 ├── AdapterRefusedError        the adapter does not fit what vLLM can load
+├── SinkMissingError           the worker does not start without the library of a sink that it was told of
 ├── StepStoppedError           stop now, give the lease up, nothing is lost
 │   └── LeaseLostError
 └── PublishError
@@ -34,6 +35,10 @@ class CheckpointError(SurroundingsError):
 
 class AdapterRefusedError(TrainerError):
     """The adapter is not one that vLLM can load."""
+
+
+class SinkMissingError(TrainerError):
+    """The library of a sink is not installed."""
 
 
 class StepStoppedError(TrainerError):

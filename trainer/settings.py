@@ -95,6 +95,8 @@ class TrainerSettings(EnvironmentSettings):
     trained_policies: Names = _place("SLIPSTREAM_TRAINED_POLICIES", None)
     adapters: Path = _place("SLIPSTREAM_ADAPTERS", Path(".slipstream/adapters"))
     checkpoints: Path | None = _place("SLIPSTREAM_CHECKPOINTS", None)
+    tensorboard: Path | None = _place("SLIPSTREAM_TENSORBOARD", None)
+    wandb_project: str | None = _place("SLIPSTREAM_WANDB_PROJECT", None)
     # when a step starts, and with what
     step_groups: Count = _timing("SLIPSTREAM_STEP_GROUPS", 8)
     step_max_groups: Count = _timing("SLIPSTREAM_STEP_MAX_GROUPS", 512)

@@ -21,6 +21,7 @@ from trainer.claim import Step
 from trainer.courses import COURSES
 from trainer.learners import Learner, in_turn, read_learners, register
 from trainer.lease import Lease
+from trainer.lengths import length_metrics
 from trainer.memory import peak_memory_mib
 from trainer.model_cache import ModelCache
 from trainer.new_line import NEW_LINE, check_base
@@ -137,6 +138,7 @@ class _Run:
         self.settings = learner.settings.with_learning(step.settings)
         self.lease = Lease(step, learner.settings, trainer.should_stop, asked_at)
         self.began_at = monotonic()
+        self.seconds_claim = round(self.began_at - asked_at, 3)
 
     def current(self) -> Step:
         return self.step
@@ -159,7 +161,7 @@ def build_samples(run: _Run) -> None:
         batch = course.read_batch(connection, run.step, run.settings)
     with run.trainer.engine.begin() as connection:
         course.write_batch(connection, run.step, batch, run.settings)
-        metrics = course.metrics_of(batch) | {"seconds_build": run.seconds()}
+        metrics = course.metrics_of(batch) | {"seconds_claim": run.seconds_claim, "seconds_build": run.seconds()}
         if metrics["num_used_exchanges"]:
             transitions.move(connection, run.step, StepState.BUILT, [StepState.CLAIMED], metrics=metrics)
             state, reason = StepState.BUILT, None
@@ -197,7 +199,7 @@ def _update(run: _Run) -> Saved | None:
     seconds_load = run.seconds()
     with seeded(step.seed, model.device) as randomness:
         learned = course.learn(model, parent, material, settings, step, run.lease.check)
-    metrics = learned.metrics | {
+    metrics = length_metrics(material.samples) | learned.metrics | {
         "seconds_load": seconds_load,
         "seconds_update": run.seconds(),
         "peak_memory_mib": peak_memory_mib(),

@@ -4,6 +4,7 @@ Invariant: no row updated = the lease is lost, and the whole transaction with it
 """
 
 import json
+from math import isfinite
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -69,7 +70,7 @@ def move(
         "token": step.fencing_token,
         "state": state,
         "from_states": [str(known) for known in from_states],
-        "metrics": json.dumps(metrics or {}),
+        "metrics": recorded(metrics),
         "reason": reason,
         "is_final": state in _FINAL,
     }
@@ -77,6 +78,15 @@ def move(
         raise LeaseLostError
     if state in _FINAL:
         end_request_of(connection, step.id, reason)
+
+
+def recorded(metrics: dict[str, Any] | None) -> str:
+    """As JSON: a figure that is not finite is null, since jsonb knows no infinity (and exp of a log-ratio may be one)."""
+    return json.dumps({name: _finite(value) for name, value in (metrics or {}).items()})
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def hold(connection: Connection, step: Step) -> None:
@@ -148,6 +158,6 @@ def give_up(
         "reason": reason,
         "wait_seconds": wait_seconds,
         "is_counted": is_counted,
-        "metrics": json.dumps(metrics or {}),
+        "metrics": recorded(metrics),
     }
     connection.execute(GIVE_UP, values)

@@ -33,6 +33,7 @@ from trainer.policy_settings import trained_settings
 from trainer.settings import TrainerSettings
 from trainer.siblings.settings import SiblingSettings
 from trainer.siblings.siblings import Siblings, make_siblings
+from trainer.sinks.chosen import Sinks, chosen_sinks
 from trainer.ticker import Ticker
 from trainer.watch import Watch
 
@@ -44,10 +45,11 @@ logger = structlog.get_logger()
 
 def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None = None) -> None:
     """Blocks until SIGTERM. Without settings of a judge it judges nothing. Raises LedgerError at once if the database, or
-    another base model under the policy's name, makes work impossible.
+    another base model under the policy's name, makes work impossible; TrainerError if a sink's library is missing.
     """
     configure_logs("worker", settings.log_level)
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each look at a model server
+    chosen = chosen_sinks(settings)
     engine = sync_engine(settings.database_url)
     with translated_errors(), engine.begin() as connection:
         check_database(connection)
@@ -64,10 +66,12 @@ def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None =
     register_tasks(app, ticker, engine, judge)
     register_siblings(app, siblings)
     planner = make_planner(settings, engine)
+    sinks = Sinks(chosen, engine, lambda: known_learners(engine, settings))
     Thread(target=ticker.tick_when_silent, name="slipstream-ticker", daemon=True).start()
     Thread(target=planner.run, name="slipstream-planner", daemon=True).start()
     siblings.start()
     judge.start()
+    sinks.start()
     try:
         app.worker_main(worker_arguments(settings))
     finally:
@@ -75,6 +79,7 @@ def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None =
         ticker.end()
         siblings.end()
         judge.end()
+        sinks.end()
         engine.dispose()
 
 

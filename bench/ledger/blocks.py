@@ -1,8 +1,10 @@
 """Tasks and steps as lines of COPY's text format, in the columns that recording writes."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import fsum
 from typing import Any
 from uuid import UUID
 
@@ -161,7 +163,6 @@ def add_steps(block: Block, plan: Plan, steps: Iterable[Step]) -> None:
 
 def _add_step(block: Block, line: Line, step: Step) -> None:
     at, parent = _at(step.at_ms), step.version - 1
-    metrics = '{"loss": 0.5}'
     block.add(
         "training_steps",
         _id(step.id),
@@ -171,7 +172,7 @@ def _add_step(block: Block, line: Line, step: Step) -> None:
         "published",
         1,
         "{}",
-        metrics,
+        json.dumps(_figures(step)),
         at,
         at,
         at,
@@ -183,3 +184,19 @@ def _add_step(block: Block, line: Line, step: Step) -> None:
             s.baseline, "prompt_group", advantage, s.staleness, s.exchange.num_completion_tokens,
             s.reason is None, s.reason,
         )  # fmt: skip
+
+
+def _figures(step: Step) -> dict[str, Any]:
+    """Some of those that a real step writes."""
+    rewards = {s.trajectory.id: s.reward for _, s in step.samples if s.reward is not None}
+    dropped: Counter[str] = Counter()
+    for _, s in step.samples:
+        if s.reason is not None:
+            dropped[s.reason] += s.exchange.num_completion_tokens
+    return {
+        "loss": 0.5,
+        "grad_norm": step.version / 10,
+        "reward_mean": fsum(rewards.values()) / len(rewards) if rewards else None,
+        "tokens_used": sum(s.exchange.num_completion_tokens for _, s in step.samples if s.reason is None),
+        "tokens_dropped": dict(dropped),
+    }

@@ -80,6 +80,7 @@ training_steps = Table(
         "uq_training_steps_active", "policy_id", unique=True, postgresql_where=text(f"state IN ({_ACTIVE})")
     ),
     Index("ix_training_steps_version", "policy_id", "version"),
+    Index("ix_training_steps_finished_at", "finished_at", "id"),
     comment="Training steps. At most one per policy is active; Postgres decides who runs it.",
 )
 

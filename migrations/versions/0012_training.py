@@ -50,6 +50,7 @@ def _read(name: str) -> str:
 def upgrade() -> None:
     _run(_read("0012_training.sql"))
     _run(_read("0012_reasons.sql"))
+    _run(_read("0012_figures.sql"))
     _run(_read("0001_reader.sql"))
     with op.get_context().autocommit_block():
         for table, column in _REASONS:
@@ -67,7 +68,8 @@ def downgrade() -> None:
         _run(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
         older = known.replace(", 'reshaped'::text", "")
         _run(f"ALTER TABLE {table} ADD CONSTRAINT {name} {older}")
-    _run(f"DROP VIEW v1.step_requests, {', '.join(_VIEWS)}")
+    _run(f"DROP VIEW v1.step_requests, v1.step_metrics, v1.step_drops, {', '.join(_VIEWS)}")
+    _run("DROP INDEX ix_training_steps_finished_at")
     _run(views_before(revision, _VIEWS))
     _run("DROP TABLE step_requests")
     _run("ALTER TABLE step_samples ALTER COLUMN group_id SET NOT NULL")

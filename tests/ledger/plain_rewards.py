@@ -93,6 +93,23 @@ def staleness(traffic: Traffic) -> Rows:
     return sorted(rows, key=lambda row: (row[0], row[1], -row[2]))
 
 
+def learning_by_version(traffic: Traffic) -> Rows:
+    rows = []
+    for step in traffic.steps.values():
+        samples = [s for _, s in step.samples]
+        rewards = {s.trajectory.id: s.reward for s in samples if s.reward is not None}
+        used = sum(s.exchange.num_completion_tokens for s in samples if s.reason is None)
+        left_out = by(lambda s: s.reason, ((s,) for s in samples if s.reason is not None))
+        dropped = {
+            reason: sum(s.exchange.num_completion_tokens for (s,) in of) for reason, of in left_out.items()
+        }
+        mostly = min(dropped, key=lambda reason: (-dropped[reason], reason)) if dropped else None
+        reward = mean(rewards.values()) if rewards else None
+        known = (*LINES[step.line], step.version, reward, step.version / 10, None)
+        rows.append((*known, used, sum(dropped.values()), mostly))
+    return sorted(rows, key=lambda row: (row[0], row[1], -row[2]))
+
+
 def best_and_worst(tasks: list[Task], since: int) -> Rows:
     scored = {t.id: (reward, t) for t in trajectories(tasks) if (reward := score(t, since)) is not None}
     best = sorted(scored, key=lambda id_: (-scored[id_][0], id_))[:5]

@@ -26,7 +26,11 @@ ANSWERS: dict[str, Callable[..., Rows]] = {
     for name in (path.stem for path in QUERIES.glob("*.sql"))
     if hasattr(module, name)
 }
-OF_STEPS = {"staleness": plain_rewards.staleness, "trained_by_version": plain_rewards.trained_by_version}
+OF_STEPS = {
+    "learning_by_version": plain_rewards.learning_by_version,
+    "staleness": plain_rewards.staleness,
+    "trained_by_version": plain_rewards.trained_by_version,
+}
 
 
 def is_alike(found: str, expected: Any) -> bool:
@@ -61,8 +65,9 @@ def test_a_query_answers_what_a_plain_loop_answers(world: LoadedWorld, name: str
     assert_alike(found, expected)
 
 
-def test_staleness_and_what_trained_a_version(world: LoadedWorld) -> None:
+def test_staleness_what_trained_a_version_and_what_its_step_did(world: LoadedWorld) -> None:
     assert_alike(psql(world.url, "staleness.sql"), plain_rewards.staleness(world.traffic))
+    assert_alike(psql(world.url, "learning_by_version.sql"), plain_rewards.learning_by_version(world.traffic))
     expected = [row[:-1] for row in plain_rewards.trained_by_version(world.traffic, 5)]
     assert_alike(psql(world.url, "trained_by_version.sql", version=5), expected)
 

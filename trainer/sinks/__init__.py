@@ -1,0 +1,1 @@
+"""Where figures are copied to besides Postgres: TensorBoard, W&B (docs/decisions/0028)."""
