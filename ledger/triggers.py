@@ -114,7 +114,7 @@ def due_at(triggers: Triggers, situation: Situation) -> datetime | None:
 def what_is_missing(triggers: Triggers, situation: Situation) -> dict[str, Any]:
     """Why none begins now, as plans and `slipstream status` tell it; by itself only `waits_for` changes."""
     return {
-        "waits_for": waits_for(triggers, situation),
+        "waits_for": list(waits_for(triggers, situation)),
         "num_groups_needed": max(0, triggers.step_groups - situation.num_ready),
         "num_tokens": situation.num_tokens,
         "num_tokens_needed": max(0, triggers.floor - situation.num_tokens),

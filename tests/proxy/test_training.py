@@ -13,7 +13,7 @@ from ledger.step_requests import next_request, refuse_request
 from ledger.vocabulary import Scope
 from tests.proxy.callers import bearer, make
 from tests.proxy.refusals import error_of
-from tests.proxy.running import RunningProxy
+from tests.proxy.running import RunningProxy, eventually
 
 
 def policy_id(engine: Engine) -> Any:
@@ -129,6 +129,7 @@ def test_each_project_pauses_and_asks_for_its_own(
         base_model = connection.scalar(text("SELECT base_model FROM policies"))
         ensure_policy(connection, name="default", base_model=base_model, project="acme")
     other = make(engine, Scope.ADMIN, project="acme")
+    eventually(lambda: closed.client.get("/v1/versions", headers=bearer(other)).status_code == 200)
     ask = closed.client.post("/v1/train", json={"kind": "grpo"}, headers=bearer(other)).json()
     assert ask["project"] == "acme"
     path = f"/v1/train/{ask['id']}"
@@ -144,4 +145,6 @@ def test_each_project_pauses_and_asks_for_its_own(
 @pytest.mark.parametrize("path", ["/v1/train", "/v1/train/pause", "/v1/train/resume"])
 def test_a_key_that_may_not_administer_is_refused(closed: RunningProxy, engine: Engine, path: str) -> None:
     key = make(engine, Scope.INFER, Scope.REWARD)
-    assert closed.client.post(path, headers=bearer(key)).status_code == 403
+    eventually(lambda: closed.client.get("/v1/models", headers=bearer(key)).status_code == 200)
+    answer = closed.client.post(path, headers=bearer(key))
+    assert (answer.status_code, error_of(answer)["code"]) == (403, "missing_scope")

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from ledger.pauses import find_learners, pause, resume
+from ledger.policies import ensure_policy
 from ledger.vocabulary import RequestState, StepState
 from tests.trainer.test_requested_steps import NEVER, answered, ask
 from tests.trainer.traffic import add_group, one
@@ -163,14 +164,12 @@ def test_a_request_waits_for_resumption_unless_it_says_otherwise(engine, make_tr
 
 def test_another_policy_is_not_paused_with_it(engine, make_trainer) -> None:
     trainer = make_trainer()
+    add_group(engine, 1, [1.0, 0.0])
     with engine.begin() as connection:
-        from ledger.policies import ensure_policy
-
         other = ensure_policy(
             connection, name="default", base_model=trainer.settings.base_model, project="acme"
         )
         pause(connection, [other.id], None)
-    add_group(engine, 1, [1.0, 0.0])
     assert tick(trainer).state is StepState.PUBLISHED
 
 
