@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 
 from ledger.policies import Policy, ensure_policy, read_policies
 from ledger.vocabulary import DEFAULT_PROJECT
@@ -43,3 +43,9 @@ def in_turn(learners: list[Learner], last_policy_id: UUID | None) -> list[Learne
     """The one behind the last first, so that no policy's traffic holds back another's."""
     turn = next((i for i, one in enumerate(learners) if one.policy.id == last_policy_id), -1) + 1
     return learners[turn:] + learners[:turn]
+
+
+def known_learners(engine: Engine, trained: Sequence[TrainerSettings]) -> list[Policy]:
+    """Their policies, for whoever needs no settings."""
+    with engine.connect() as connection:
+        return [learner.policy for learner in read_learners(connection, trained)]

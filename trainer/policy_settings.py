@@ -38,6 +38,11 @@ def trained_settings(settings: TrainerSettings) -> list[TrainerSettings]:
     return [settings_of(settings, name) for name in names]
 
 
+def served_together(settings: TrainerSettings) -> list[TrainerSettings]:
+    """Of those, the ones that the process' own model servers answer for."""
+    return [own for own in trained_settings(settings) if own.upstream_urls == settings.upstream_urls]
+
+
 def settings_of(settings: TrainerSettings, name: str) -> TrainerSettings:
     """What holds for this policy: its own table over the process' settings."""
     table = {FIELDS[key]: plain(value) for key, value in settings.policies.get(name, {}).items()}

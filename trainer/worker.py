@@ -20,7 +20,6 @@ from sqlalchemy import Connection, Engine
 from ledger.database import check_database, sync_engine, translated_errors
 from ledger.logs import configure_logs
 from ledger.partitions import ensure_partitions
-from ledger.policies import Policy
 from ledger.upkeep import apply_retention
 from ledger.vocabulary import TICK_TASK, TRAINING_QUEUE
 from ledger.workers import worker_started
@@ -28,8 +27,8 @@ from trainer.beat import scheduler_with
 from trainer.celery_app import JUDGE, PARTITIONS, RETENTION, RETENTION_SECONDS, SIBLINGS, create_celery
 from trainer.judge.settings import JudgeSettings
 from trainer.judge.thread import JudgeThread
-from trainer.learners import read_learners, register
-from trainer.policy_settings import trained_settings
+from trainer.learners import known_learners, register
+from trainer.policy_settings import served_together, trained_settings
 from trainer.settings import TrainerSettings
 from trainer.siblings.settings import SiblingSettings
 from trainer.siblings.siblings import Siblings, make_siblings
@@ -66,7 +65,7 @@ def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None =
     register_tasks(app, ticker, engine, judge)
     register_siblings(app, siblings)
     planner = make_planner(settings, engine)
-    sinks = Sinks(chosen, engine, lambda: known_learners(engine, settings))
+    sinks = Sinks(chosen, engine, lambda: known_learners(engine, trained_settings(settings)))
     Thread(target=ticker.tick_when_silent, name="slipstream-ticker", daemon=True).start()
     Thread(target=planner.run, name="slipstream-planner", daemon=True).start()
     siblings.start()
@@ -145,7 +144,7 @@ def make_watch(settings: TrainerSettings, engine: Engine, ticker: Ticker) -> Wat
         JudgeSettings(database_url=settings.database_url),
         settings.upstream_urls,
         engine,
-        lambda: known_learners(engine, settings),
+        lambda: known_learners(engine, served_together(settings)),
         owner_name(),
         lambda: ticker.is_ticking,
     )
@@ -160,13 +159,6 @@ def register_siblings(app: Celery, watch: Watch) -> None:
     @app.task(name=SIBLINGS)  # type: ignore[untyped-decorator]
     def run_siblings() -> None:
         watch.wake()
-
-
-def known_learners(engine: Engine, settings: TrainerSettings) -> list[Policy]:
-    """Those that the process' own model servers answer for: others have theirs."""
-    own = [one for one in trained_settings(settings) if one.upstream_urls == settings.upstream_urls]
-    with engine.connect() as connection:
-        return [learner.policy for learner in read_learners(connection, own)]
 
 
 def register_tasks(app: Celery, ticker: Ticker, engine: Engine, judge: JudgeThread) -> None:

@@ -18,10 +18,11 @@ from ledger.workers import worker_of
 from tests.trainer.fake_replica import FakeReplica, running_replica
 from tests.trainer.tiny import save_tiny_model
 from tests.trainer.traffic import call, one, rows
+from trainer.learners import known_learners
 from trainer.plan import read_plan, reading
-from trainer.policy_settings import settings_of, trained_settings
+from trainer.policy_settings import served_together, settings_of, trained_settings
 from trainer.step import Trainer, tick
-from trainer.worker import known_learners, tell
+from trainer.worker import tell
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +105,9 @@ def test_a_policy_on_another_base_is_trained_and_published_where_that_base_is_se
     assert {name_of(engine, tick(trainer)) for _ in range(2)} == {"default", "sql"}
     assert (list(replica.adapters), list(other_replica.adapters)) == (["default@1"], ["sql@1"])
     assert config_of(trainer, "sql@1")["base_model_name_or_path"] == str(other_path)
-    assert [policy.name for policy in known_learners(engine, trainer.settings)] == ["default"]
+    together, all_of_them = served_together(trainer.settings), trained_settings(trainer.settings)
+    assert [policy.name for policy in known_learners(engine, together)] == ["default"]  # who siblings may ask
+    assert [policy.name for policy in known_learners(engine, all_of_them)] == ["default", "sql"]
 
 
 def test_a_policy_that_cannot_go_on_holds_nobody_back(
