@@ -66,7 +66,7 @@ def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None =
     register_tasks(app, ticker, engine, judge)
     register_siblings(app, siblings)
     planner = make_planner(settings, engine)
-    sinks = Sinks(chosen, engine, lambda: known_learners(engine, settings))
+    sinks = Sinks(chosen, engine, lambda: trained_policies(engine, settings))
     Thread(target=ticker.tick_when_silent, name="slipstream-ticker", daemon=True).start()
     Thread(target=planner.run, name="slipstream-planner", daemon=True).start()
     siblings.start()
@@ -167,6 +167,12 @@ def known_learners(engine: Engine, settings: TrainerSettings) -> list[Policy]:
     own = [one for one in trained_settings(settings) if one.upstream_urls == settings.upstream_urls]
     with engine.connect() as connection:
         return [learner.policy for learner in read_learners(connection, own)]
+
+
+def trained_policies(engine: Engine, settings: TrainerSettings) -> list[Policy]:
+    """All whose steps are this worker's, whichever model servers answer for them."""
+    with engine.connect() as connection:
+        return [learner.policy for learner in read_learners(connection, trained_settings(settings))]
 
 
 def register_tasks(app: Celery, ticker: Ticker, engine: Engine, judge: JudgeThread) -> None:
