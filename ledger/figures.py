@@ -128,6 +128,13 @@ BREAKDOWNS = {
     "left_out": "sft, dpo: answers or comparisons that were not used, by reason.",
 }
 
+# What a step says of itself beside its figures, and is no number.
+FACTS = {
+    "has_parent_moments": "Whether the optimizer went on with the parent's moments; false for a first step, and where those were pruned.",
+    "source": "sft: where the answers came from.",
+    "new_line": "Where another rank or alpha began a new line: after which version, and both shapes.",
+}
+
 PHASES = ("claim", "build", "load", "update", "save", "publish")
 
 # Which figures and breakdowns the steps of one kind have, and which are only there where there is something to tell.

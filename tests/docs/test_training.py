@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ledger.figures import BREAKDOWNS, FIGURES
+from ledger.figures import BREAKDOWNS, FACTS, FIGURES
 
 TRAINING = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
 
@@ -20,5 +20,6 @@ def test_every_figure_is_documented_with_its_unit_and_meaning() -> None:
     assert documented == [(figure.name, str(figure.unit), figure.meaning) for figure in FIGURES]
 
 
-def test_every_breakdown_is_documented() -> None:
-    assert {name: meaning for name, meaning in table("| breakdown |")} == BREAKDOWNS  # noqa: C416 - rows of two
+def test_every_breakdown_and_every_fact_is_documented() -> None:
+    assert dict(table("| breakdown |")) == BREAKDOWNS
+    assert dict(table("| fact |")) == FACTS
