@@ -161,7 +161,10 @@ def build_samples(run: _Run) -> None:
         batch = course.read_batch(connection, run.step, run.settings)
     with run.trainer.engine.begin() as connection:
         course.write_batch(connection, run.step, batch, run.settings)
-        metrics = course.metrics_of(batch) | {"seconds_claim": run.seconds_claim, "seconds_build": run.seconds()}
+        metrics = course.metrics_of(batch) | {
+            "seconds_claim": run.seconds_claim,
+            "seconds_build": run.seconds(),
+        }
         if metrics["num_used_exchanges"]:
             transitions.move(connection, run.step, StepState.BUILT, [StepState.CLAIMED], metrics=metrics)
             state, reason = StepState.BUILT, None
@@ -199,12 +202,16 @@ def _update(run: _Run) -> Saved | None:
     seconds_load = run.seconds()
     with seeded(step.seed, model.device) as randomness:
         learned = course.learn(model, parent, material, settings, step, run.lease.check)
-    metrics = length_metrics(material.samples) | learned.metrics | {
-        "seconds_load": seconds_load,
-        "seconds_update": run.seconds(),
-        "peak_memory_mib": peak_memory_mib(),
-        "has_parent_moments": parent.moments is not None,
-    }
+    metrics = (
+        length_metrics(material.samples)
+        | learned.metrics
+        | {
+            "seconds_load": seconds_load,
+            "seconds_update": run.seconds(),
+            "peak_memory_mib": peak_memory_mib(),
+            "has_parent_moments": parent.moments is not None,
+        }
+    )
     with run.trainer.engine.begin() as connection:
         transitions.to_updated(connection, step, metrics)
     run.reached(StepState.UPDATED, **metrics)
