@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,9 +16,8 @@ from trainer.errors import BatchError
 from trainer.fitting import fitting
 from trainer.frozen_layers import lean
 from trainer.grpo.packing import pack
-from trainer.grpo.samples import merge_turns
 from trainer.memory import available_mib
-from trainer.memory_plan import ModelShape, choose_cuts, fitted, predicted_mib, shape_of
+from trainer.memory_plan import Cut, ModelShape, choose_cuts, fitted, predicted_mib, shape_of
 from trainer.settings import Checkpointing
 from trainer.update import accumulate, update
 
@@ -25,11 +25,12 @@ SMOLLM2 = ModelShape(30, 576, 1536, 576, 192, 49_152, is_tied=True, rank=8, numb
 WIDE = """
 import sys
 from pathlib import Path
+from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from tests.trainer.tiny import turn
 from trainer.grpo.packing import pack
-from trainer.grpo.samples import merge_turns
+from trainer.grpo.samples import Sample, merge_turns
 from trainer.memory import begin_peak, peak_memory_mib
 from trainer.memory_plan import predicted_mib
 from trainer.policy_model import LoraShape, PolicyModel
@@ -79,11 +80,11 @@ def test_more_tokens_need_more_and_checkpointing_needs_less() -> None:
     assert predicted_mib(SMOLLM2, 8192, 512, 170, is_checkpointing=True) < large / 2
 
 
-def long_samples() -> list:
+def long_samples() -> list[Sample]:
     return merge_turns([turn(1, [5] * 1500, [7] * 500)]) + merge_turns([turn(2, [5] * 1500, [8] * 500)])
 
 
-def cut_with(settings_of, memory_mib: int, **changes) -> list:
+def cut_with(settings_of, memory_mib: int, **changes: Any) -> list[Cut]:
     settings = settings_of(memory_mib=memory_mib, **changes)
     return choose_cuts(SMOLLM2, long_samples(), settings, 170, 32)
 
