@@ -16,6 +16,7 @@ from trainer.errors import BatchError
 from trainer.fitting import fitting
 from trainer.frozen_layers import lean
 from trainer.grpo.packing import pack
+from trainer.grpo.samples import Sample, merge_turns
 from trainer.memory import available_mib
 from trainer.memory_plan import Cut, ModelShape, choose_cuts, fitted, predicted_mib, shape_of
 from trainer.settings import Checkpointing
@@ -24,13 +25,11 @@ from trainer.update import accumulate, update
 SMOLLM2 = ModelShape(30, 576, 1536, 576, 192, 49_152, is_tied=True, rank=8, number_bytes=4)
 WIDE = """
 import sys
-from pathlib import Path
-from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from tests.trainer.tiny import turn
 from trainer.grpo.packing import pack
-from trainer.grpo.samples import Sample, merge_turns
+from trainer.grpo.samples import merge_turns
 from trainer.memory import begin_peak, peak_memory_mib
 from trainer.memory_plan import predicted_mib
 from trainer.policy_model import LoraShape, PolicyModel
