@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo feedback test check up clean lock fix bench-gateway bench-ledger bench-rewards bench-fuzz bench-faults bench-crashes bench-learning
+.PHONY: demo feedback test check up clean lock fix bench-gateway bench-ledger bench-rewards bench-fuzz bench-faults bench-crashes bench-learning bench-train
 
 demo: $(READY)  ## the whole loop on the embedded stack, with a picture at the end
 	$(BIN)/python -m examples.demo $(if $(SEED),--seed $(SEED))
@@ -61,6 +61,9 @@ bench-fuzz: $(READY)  ## bad bytes and odd values for three minutes; BENCH="--se
 
 bench-learning: $(READY)  ## what each rung of the ladder gains from the same calls, an hour; BENCH="--quick" for one seed
 	$(BIN)/python -m bench.learning $(BENCH)
+
+bench-train: $(READY)  ## a step beside TRL's on the same groups, 25 minutes; BENCH="--quick" takes ten
+	$(BIN)/python -m bench.train $(BENCH)
 
 lock: $(READY)  ## resolve again: all.lock first, the images' locks as parts of it
 	$(BIN)/python -m requirements.lock

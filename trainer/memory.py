@@ -1,15 +1,73 @@
-"""Peak memory of this process, in MiB: on the GPU where there is one in use, else resident."""
+"""Memory of this process and of its device, in MiB: what was used, what is left, what can be given back."""
 
+import ctypes
+import re
 import resource
 import sys
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
 
 MIB = 1 << 20
+STATUS = Path("/proc/self/status")
+CGROUPS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
+
+
+def begin_peak() -> None:
+    """From here on `peak_memory_mib` counts, where the system lets us (Linux, CUDA)."""
+    import torch
+
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.reset_peak_memory_stats()
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def peak_memory_mib() -> int:
+    """Since `begin_peak`: on the GPU where there is one in use, else resident."""
     import torch
 
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return torch.cuda.max_memory_allocated() // MIB
+    with suppress(OSError):
+        found = re.search(r"^VmHWM:\s+(\d+) kB", STATUS.read_text(encoding="ascii"), re.MULTILINE)
+        if found is not None:
+            return int(found[1]) // 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // MIB
+
+
+def is_gpu(device: str) -> bool:
+    """Of SLIPSTREAM_TRAINER_DEVICE."""
+    import torch
+
+    return torch.cuda.is_available() if device == "auto" else device.startswith("cuda")
+
+
+def available_mib(device: str, cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """What this process may come to use: on a GPU what is free there, else within the container's limit and free RAM."""
+    if is_gpu(device):
+        import torch
+
+        return torch.cuda.mem_get_info()[0] // MIB
+    own = psutil.Process().memory_info().rss
+    return min([psutil.virtual_memory().available, *_left_of_limits(cgroup)]) // MIB + own // MIB
+
+
+def _left_of_limits(cgroup: Path) -> list[int]:
+    found = []
+    for limit, usage in CGROUPS:
+        try:
+            found.append(int((cgroup / limit).read_text()) - int((cgroup / usage).read_text()))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return found
+
+
+def give_memory_back() -> None:
+    """What a step has freed goes back to the system: glibc keeps gigabytes otherwise while the worker waits."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

@@ -15,8 +15,12 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from trainer.errors import CheckpointError, SurroundingsError
+from trainer.frozen_layers import lean
 from trainer.grpo.head import token_logprobs
 from trainer.grpo.packing import PackedRow
+from trainer.layer_checkpoints import LayerCheckpoints
+from trainer.memory_plan import shape_of
+from trainer.stem_path import StemPath
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 # Families whose head does more than multiply: their logprobs would be wrong, so they are refused by name.
@@ -50,8 +54,12 @@ class PolicyModel:
             if parameter.requires_grad
         }
         self._initial = {name: parameter.detach().clone() for name, parameter in self.lora.items()}
+        self.memory_shape = shape_of(base.config, shape.rank, base.dtype.itemsize)
+        lean(self.peft)
+        self.checkpoints = LayerCheckpoints(self.peft)
         network: Any = self.peft.get_base_model()
         self._trunk = getattr(network, network.base_model_prefix)
+        self._path, self._base_path = StemPath(self._trunk, device), StemPath(self._trunk, device)
         self._head_VH: Tensor = network.get_output_embeddings().weight
         self.optimizer: torch.optim.AdamW | None = None
         self._moments: dict[str, Tensor] | None = None
@@ -94,8 +102,15 @@ class PolicyModel:
         with torch.no_grad():
             for name, parameter in self.lora.items():
                 parameter.copy_(state[name])
-                parameter.grad = None
+        self.forget()
         self._moments = moments
+
+    def forget(self) -> None:
+        """What a step that was broken off has left: gradients, and stems that are open."""
+        self._path.drop()
+        self._base_path.drop()
+        for parameter in self.lora.values():
+            parameter.grad = None
 
     def begin(self, learning_rate: float, betas: tuple[float, float], weight_decay: float) -> None:
         """A fresh AdamW that holds the parent's moments, beside the parameters; its `step` counts on the CPU."""
@@ -111,22 +126,22 @@ class PolicyModel:
                 }
 
     def logprobs(self, row: PackedRow) -> tuple[Tensor, Tensor]:
-        """(policy_logprobs_T, entropies_T) at the sampling temperature, with gradient to the adapter.
-
-        `use_cache=False` matters: with a cache, a packed row silently gets wrong gradients.
+        """(policy_logprobs_T, entropies_T) at the sampling temperature, with gradient to the adapter. What its stem adds
+        to the gradient comes when the next row is on another, and for the last with `close_stems`.
         """
-        hidden_LH = self._trunk(
-            input_ids=row.token_ids_L[None],
-            position_ids=row.position_ids_L[None],
-            attention_mask=row.mask_LL[None, None],
-            use_cache=False,
-        ).last_hidden_state[0]
-        return token_logprobs(hidden_LH[row.source_T], self._head_VH, row.target_T, row.temperatures_T)
+        hidden_KH = self._path.hidden(row)
+        return token_logprobs(hidden_KH[row.source_T], self._head_VH, row.target_T, row.temperatures_T)
 
     def base_logprobs(self, row: PackedRow) -> Tensor:
         """The same under the base model: the adapter switched off, no gradient."""
         with torch.no_grad(), self.peft.disable_adapter():
-            return self.logprobs(row)[0]
+            hidden_KH = self._base_path.hidden(row)
+            return token_logprobs(hidden_KH[row.source_T], self._head_VH, row.target_T, row.temperatures_T)[0]
+
+    def close_stems(self) -> None:
+        """After the last row: the gradient is whole."""
+        self._path.close()
+        self._base_path.drop()
 
     @property
     def dtype_name(self) -> str:

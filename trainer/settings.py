@@ -70,6 +70,14 @@ class Part(StrEnum):
     RUNNING = "running"  # how it runs: a step may end with others than it began with
 
 
+class Checkpointing(StrEnum):
+    """Whether layers are computed again in the backward pass instead of kept."""
+
+    AUTO = "auto"  # where the step does not fit into memory otherwise
+    ON = "on"
+    OFF = "off"
+
+
 def _env(part: Part, name: str, default: Any = ...) -> Any:
     return Field(default, validation_alias=name, json_schema_extra={"part": part})
 
@@ -111,7 +119,9 @@ class TrainerSettings(EnvironmentSettings):
         "SLIPSTREAM_TRAIN_TIME_ZONE", "UTC"
     )
     sample_max_tokens: Count = _learning("SLIPSTREAM_SAMPLE_MAX_TOKENS", 8_192)
-    row_tokens: Count = _learning("SLIPSTREAM_ROW_TOKENS", 1_024)
+    row_tokens: Count = _learning("SLIPSTREAM_ROW_TOKENS", 512)
+    memory_mib: Count | None = _learning("SLIPSTREAM_TRAINER_MEMORY_MIB", None)  # unset: what is free
+    gradient_checkpointing: Checkpointing = _learning("SLIPSTREAM_GRADIENT_CHECKPOINTING", Checkpointing.AUTO)
     group_grace_seconds: float = _timing("SLIPSTREAM_GROUP_GRACE_SECONDS", 30.0)
     group_deadline_seconds: float = _timing("SLIPSTREAM_GROUP_DEADLINE_SECONDS", 3_600.0)
     max_staleness: Annotated[int, Field(ge=0)] = _learning("SLIPSTREAM_MAX_STALENESS", 4)

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from trainer.errors import BatchError
+from trainer.fitting import fitting
 from trainer.grpo.loss import NotFiniteError, row_loss
 from trainer.grpo.metrics import LossMetrics
-from trainer.grpo.packing import PackedRow, pack
+from trainer.grpo.packing import PackedRow, num_forwarded_tokens
 from trainer.grpo.samples import Sample
 from trainer.grpo.step_size import StepSize
 from trainer.policy_model import PolicyModel, deterministic
@@ -36,21 +37,23 @@ def update(
     require_known_tokens(samples, model.vocabulary_size)
     rate = learning_rate_at(settings, optimizer_step)
     model.begin(rate, (settings.adam_beta1, settings.adam_beta2), settings.weight_decay)
-    rows = [on_device(row, model.device) for row in pack(samples, settings.row_tokens)]
     with deterministic(model.device):
         try:
-            metrics = accumulate(model, rows, settings, between_rows)
+            metrics, rows, facts = fitting(
+                model, samples, settings, lambda rows: accumulate(model, rows, settings, between_rows)
+            )
             require_finite_gradients(model)
         except ArithmeticError as error:
             raise BatchError(str(error)) from error
         grad_norm = _move(model, samples, settings.grad_clip)
     return {
         **metrics.summary(),
+        **facts,
         "grad_norm": grad_norm,
         "learning_rate": rate,
         "num_trained_tokens": metrics.num_tokens,
         "num_rows": len(rows),
-        "num_packed_tokens": sum(len(row.token_ids_L) for row in rows),
+        "num_packed_tokens": num_forwarded_tokens(rows),
         "num_unpacked_tokens": sum(row.num_unpacked_tokens for row in rows),
     }
 
@@ -70,7 +73,7 @@ def accumulate(
     between_rows: Callable[[], None] = lambda: None,
 ) -> LossMetrics:
     """Gradients of the whole step in the adapter's parameters, and the loss' metrics."""
-    rows = list(rows)
+    rows = [on_device(row, model.device) for row in rows]
     size, metrics, loss_settings = StepSize.of(rows), LossMetrics(), settings.loss_settings()
     for row in rows:
         between_rows()
@@ -86,6 +89,7 @@ def accumulate(
         )
         loss.backward()  # type: ignore[no-untyped-call]
         metrics += row_metrics
+    model.close_stems()
     return metrics
 
 

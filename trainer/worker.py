@@ -49,6 +49,8 @@ def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None =
     configure_logs("worker", settings.log_level)
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # a line for each look at a model server
     chosen = chosen_sinks(settings)
+    be_polite(settings)
+    settings = fit(settings)
     engine = sync_engine(settings.database_url)
     with translated_errors(), engine.begin() as connection:
         check_database(connection)
@@ -56,7 +58,6 @@ def run_worker(settings: TrainerSettings, judge_settings: JudgeSettings | None =
         tell(connection, settings)
     with engine.connect() as connection:
         ensure_partitions(connection)
-    be_polite(settings)
     ticker = make_ticker(settings, engine)
     siblings = make_watch(settings, engine, ticker)
     judge = JudgeThread(judge_settings, settings.silence_seconds)
@@ -110,6 +111,13 @@ def make_planner(settings: TrainerSettings, engine: Engine) -> "Planner":
     from trainer.planner import Planner
 
     return Planner(settings, engine)
+
+
+def fit(settings: TrainerSettings) -> TrainerSettings:
+    """Within the memory that is free before the base is loaded."""
+    from trainer.memory_plan import fitted  # it knows torch, which is imported after be_polite
+
+    return fitted(settings)
 
 
 def tell(connection: Connection, settings: TrainerSettings) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK_TOKENS = 256
+from trainer.grpo.head_chunks import chunk_tokens
 
 
 class _Logprobs(torch.autograd.Function):
@@ -22,14 +22,19 @@ class _Logprobs(torch.autograd.Function):
         jacobian_TH = torch.empty_like(hidden_TH)
         logprobs_T = torch.empty(len(target_T), dtype=_exact(hidden_TH), device=hidden_TH.device)
         entropies_T = torch.empty_like(logprobs_T)
-        for begin in range(0, len(target_T), CHUNK_TOKENS):
-            chunk = slice(begin, begin + CHUNK_TOKENS)
-            logits_CV = (hidden_TH[chunk] @ weight_VH.T).to(logprobs_T.dtype)
-            logits_CV /= temperatures_T[chunk, None]
-            logprobs_CV = torch.log_softmax(logits_CV, dim=-1)
+        size = chunk_tokens(len(weight_VH), is_gpu=hidden_TH.is_cuda)
+        for begin in range(0, len(target_T), size):
+            chunk = slice(begin, begin + size)
+            logprobs_CV = (hidden_TH[chunk] @ weight_VH.T).to(logprobs_T.dtype)
+            logprobs_CV /= temperatures_T[chunk, None]
+            logprobs_CV -= logprobs_CV.amax(
+                -1, keepdim=True
+            )  # first: of a sure token the rest is all there is
+            logprobs_CV -= logprobs_CV.logsumexp(-1, keepdim=True)
             probs_CV = logprobs_CV.exp()
             logprobs_T[chunk] = logprobs_CV.gather(1, target_T[chunk, None])[:, 0]
-            entropies_T[chunk] = -(probs_CV * logprobs_CV).sum(-1)
+            entropies_T[chunk] = -torch.linalg.vecdot(probs_CV, logprobs_CV)
+            del logprobs_CV
             pull_CV = probs_CV.neg_()  # onehot - p, before any rounding: of a sure token little is left
             pull_CV.scatter_add_(1, target_T[chunk, None], torch.ones_like(pull_CV[:, :1]))
             pull_CH = pull_CV.to(weight_VH.dtype) @ weight_VH

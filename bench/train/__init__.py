@@ -1,0 +1,1 @@
+"""`make bench-train`: our learn beside TRL's GRPOTrainer on the same logged groups."""
