@@ -14,9 +14,11 @@ import torch
 import torch.distributed as dist
 
 from trainer.distributed.deal import ModelSize, balance_of, hands_of
+from trainer.errors import BatchError
 from trainer.gradients import GradientSum
 from trainer.grpo.metrics import LossMetrics
 from trainer.grpo.packing import PackedRow
+from trainer.memory_plan import REMEDY
 from trainer.peers import Deal
 
 
@@ -26,6 +28,10 @@ class Crew:
     num_ranks: int
     size: ModelSize
     is_sharded: bool
+
+    @property
+    def needs_equal_passes(self) -> bool:
+        return self.is_sharded
 
     def deal(self, rows: Sequence[PackedRow]) -> Deal:
         loads = self.size.loads(rows)
@@ -41,8 +47,17 @@ class Crew:
         )
 
     def total(self, metrics: LossMetrics, gradients: GradientSum) -> LossMetrics:
+        heard = gathered(asdict(metrics))
+        if not all(heard):
+            raise MemoryError("another process ran out of memory")
         dist.all_reduce(gradients.sum_P)
-        return reduce(add, (LossMetrics(**each) for each in gathered(asdict(metrics))))
+        return reduce(add, (LossMetrics(**each) for each in heard))
+
+    def run_out(self) -> None:
+        """The others hear it in `total`. Where the base is split they wait in the middle of a pass: then the attempt ends."""
+        if self.is_sharded:
+            raise BatchError(f"Memory ran out in one of {self.num_ranks} processes. {REMEDY}")
+        gathered({})
 
 
 def gathered(value: dict[str, Any]) -> list[dict[str, Any]]:

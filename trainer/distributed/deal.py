@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainer.grpo.packing import PackedRow
+from trainer.grpo.stems import Stem
 from trainer.policy_model import PolicyModel
 
 WORTH_PARTING = (
@@ -48,16 +49,26 @@ class ModelSize:
             attention_width=config.num_hidden_layers * config.hidden_size,
         )
 
-    def cost(self, num_tokens: int, num_trained: int) -> float:
-        """Floating-point operations of a row, forward and backward: 2 a weight and token each way (frozen weights get no
-        gradient), attention over all pairs of tokens, and the head twice at each trained token.
+    def cost(self, num_tokens: int, num_seen: int, num_trained: int) -> float:
+        """Floating-point operations of a pass, forward and backward: 2 a weight and token each way (frozen weights get no
+        gradient), attention of each token to those of its stems and its row, and the head twice at each trained token.
         """
         trunk = 4 * self.num_trunk * num_tokens
-        attention = 12 * self.attention_width * num_tokens**2
+        attention = 12 * self.attention_width * num_tokens * num_seen
         return float(trunk + attention + 4 * self.num_head * num_trained)
 
     def loads(self, rows: Sequence[PackedRow]) -> list[Load]:
-        return [Load(self.cost(len(row.token_ids_L), len(row.target_T))) for row in rows]
+        return [
+            Load(
+                self.cost(len(row.token_ids_L), row.mask_LK.shape[1], len(row.target_T)),
+                {stem: self.cost(len(stem.token_ids), stem.stop, 0) for stem in path_of(row)},
+            )
+            for row in rows
+        ]
+
+
+def path_of(row: PackedRow) -> tuple[Stem, ...]:
+    return () if row.stem is None else row.stem.path
 
 
 def hands_of(loads: Sequence[Load], num_ranks: int) -> list[list[int]]:

@@ -4,6 +4,7 @@ Invariant: only weights inside layers are split. The adapter, the embedding and 
 weight is read outside of any module's forward, where nobody would gather it.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ def shard(model: PolicyModel, path: str, mesh: Any) -> None:
     for module in (*layers, getattr(base, base.base_model_prefix)):
         fully_shard(module, mesh=mesh, reshard_after_forward=True, ignored_params=whole)
     base.to(model.device)
+    model.memory_shape = replace(model.memory_shape, num_shards=mesh.size())
 
 
 def layers_of(base: Any, path: str) -> list[Any]:

@@ -45,8 +45,8 @@ def test_rows_of_the_only_stem_are_parted_and_it_is_computed_by_each() -> None:
 
 
 def test_a_long_row_costs_more_than_its_tokens_say_and_a_trained_token_more_than_a_prompts() -> None:
-    assert SIZE.cost(200, 10) > 2 * SIZE.cost(100, 5)
-    assert SIZE.cost(100, 6) - SIZE.cost(100, 5) == 4 * 64 * 32
+    assert SIZE.cost(200, 200, 10) > 2 * SIZE.cost(100, 100, 5)
+    assert SIZE.cost(100, 100, 6) - SIZE.cost(100, 100, 5) == 4 * 64 * 32
 
 
 def test_the_models_size_counts_the_tied_head_once(model) -> None:
