@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo feedback test check up clean lock fix bench-gateway bench-ledger bench-rewards bench-fuzz bench-faults bench-crashes bench-learning bench-train
+.PHONY: demo feedback test check up clean lock fix bench-gateway bench-ledger bench-rewards bench-fuzz bench-faults bench-crashes bench-learning bench-train bench-scale
 
 demo: $(READY)  ## the whole loop on the embedded stack, with a picture at the end
 	$(BIN)/python -m examples.demo $(if $(SEED),--seed $(SEED))
@@ -64,6 +64,9 @@ bench-learning: $(READY)  ## what each rung of the ladder gains from the same ca
 
 bench-train: $(READY)  ## a step beside TRL's on the same groups, 25 minutes; BENCH="--quick" takes ten
 	$(BIN)/python -m bench.train $(BENCH)
+
+bench-scale: $(READY)  ## a step by one process and by two: the same adapter, how much sooner; needs two free cores; BENCH="--quick" for less
+	$(BIN)/python -m bench.scale $(BENCH)
 
 lock: $(READY)  ## resolve again: all.lock first, the images' locks as parts of it
 	$(BIN)/python -m requirements.lock

@@ -35,6 +35,7 @@ def processes() -> dict[str, type[EnvironmentSettings]]:
     from proxy.settings import ProxySettings
     from slipstream.settings import StackSettings
     from trainer.judge.settings import JudgeSettings
+    from trainer.pull_settings import PullSettings
     from trainer.settings import TrainerSettings
     from trainer.siblings.settings import SiblingSettings
 
@@ -44,6 +45,7 @@ def processes() -> dict[str, type[EnvironmentSettings]]:
         "trainer": TrainerSettings,
         "judge": JudgeSettings,
         "siblings": SiblingSettings,
+        "pull": PullSettings,
     }
 
 

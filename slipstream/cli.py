@@ -13,6 +13,7 @@ from ledger.errors import LedgerError
 from ledger.logs import configure_logs
 from ledger.settings_problems import problems_of, refused
 from slipstream.commands import act, diagnose, look, process, stack
+from slipstream.commands.adapters import adapters
 from slipstream.commands.audit import audit
 from slipstream.commands.config import config
 from slipstream.commands.erase import erase
@@ -46,6 +47,7 @@ app.command()(steps)
 app.command()(audit)
 app.add_typer(keys, name="keys")
 app.add_typer(metrics, name="metrics")
+app.add_typer(adapters, name="adapters")
 app.add_typer(retention, name="retention")
 app.command(context_settings={"ignore_unknown_options": True})(act.reward)  # -0.5 is a value
 app.command()(train)

@@ -5,8 +5,9 @@ Invariant: none of these moves a step's state, nor touches a lease.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+import torch
 from sqlalchemy import Connection
 
 from ledger.vocabulary import StepKind
@@ -82,3 +83,32 @@ COURSES: Mapping[StepKind, Course] = {
         preferring.learn,
     ),
 }
+
+
+class RemoteModel(Protocol):
+    """A model that other processes hold."""
+
+    device: torch.device  # of this process: nothing is computed here
+
+    def learn(
+        self,
+        parent: Parent,
+        material: Material,
+        settings: TrainerSettings,
+        step: Step,
+        between_rows: Callable[[], None],
+    ) -> Learned: ...
+
+
+def learn(
+    model: PolicyModel | RemoteModel,
+    parent: Parent,
+    material: Material,
+    settings: TrainerSettings,
+    step: Step,
+    between_rows: Callable[[], None],
+) -> Learned:
+    """As the step's kind does. Where other processes hold the model, they do this same thing together."""
+    if not isinstance(model, PolicyModel):
+        return model.learn(parent, material, settings, step, between_rows)
+    return COURSES[step.kind].learn(model, parent, material, settings, step, between_rows)

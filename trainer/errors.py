@@ -4,12 +4,14 @@ TrainerError
 ├── BatchError                 the batch's fault: tried twice, then the step is failed and its groups set aside
 ├── SurroundingsError          not the batch's fault: the step waits and is tried again
 │   └── CheckpointError
+├── RankError                  one of the trainer's processes died or fell silent: counted as an attempt
 ├── AdapterRefusedError        the adapter does not fit what vLLM can load
 ├── SinkMissingError           the worker does not start without the library of a sink that it was told of
 ├── StepStoppedError           stop now, give the lease up, nothing is lost
 │   └── LeaseLostError
 └── PublishError
     ├── ReplicaUnreachableError    wait for it
+    │   └── StoreUnreachableError  likewise
     └── ReplicaRefusedError        counted: live stays where it is
 """
 
@@ -31,6 +33,10 @@ class SurroundingsError(TrainerError):
 
 class CheckpointError(SurroundingsError):
     """A checkpoint is missing or damaged: restore it from a backup, or roll the policy back."""
+
+
+class RankError(TrainerError):
+    """A process of the trainer died or fell silent."""
 
 
 class AdapterRefusedError(TrainerError):
@@ -55,6 +61,10 @@ class PublishError(TrainerError):
 
 class ReplicaUnreachableError(PublishError):
     """A vLLM replica does not answer: check SLIPSTREAM_UPSTREAM_URLS and that it runs."""
+
+
+class StoreUnreachableError(ReplicaUnreachableError):
+    """The adapters' store does not answer: check SLIPSTREAM_ADAPTERS_URL and the keys for it."""
 
 
 class ReplicaRefusedError(PublishError):

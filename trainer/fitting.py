@@ -13,7 +13,7 @@ from trainer.errors import BatchError
 from trainer.grpo.head_chunks import chunk_tokens
 from trainer.grpo.packing import PackedRow, pack
 from trainer.grpo.samples import Sample
-from trainer.grpo.stems import min_saved_on
+from trainer.grpo.stems import NO_STEMS, min_saved_on
 from trainer.memory import begin_peak, give_memory_back
 from trainer.memory_plan import REMEDY, choose_cuts
 from trainer.policy_model import PolicyModel
@@ -35,11 +35,12 @@ def fitting(
     """
     is_gpu = model.device.type != "cpu"
     chunk = chunk_tokens(model.vocabulary_size, is_gpu=is_gpu)
-    cuts = choose_cuts(model.memory_shape, samples, settings, chunk, min_saved_on(is_gpu=is_gpu))
+    min_saved = NO_STEMS if model.peers.needs_equal_passes else min_saved_on(is_gpu=is_gpu)
+    cuts = choose_cuts(model.memory_shape, samples, settings, chunk, min_saved)
     begin_peak()
     for num_retries, cut in enumerate(cuts):
         model.checkpoints.is_on = cut.is_checkpointing
-        rows = pack(samples, cut.row_tokens, min_saved_on(is_gpu=is_gpu))
+        rows = pack(samples, cut.row_tokens, min_saved)
         facts = {
             "row_tokens": cut.row_tokens,
             "gradient_checkpointing": cut.is_checkpointing,

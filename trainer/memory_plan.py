@@ -40,11 +40,14 @@ class ModelShape:
     is_tied: bool
     rank: int
     number_bytes: int  # 4: float32, 2: bfloat16
+    num_shards: int = 1  # processes that the layers' weights are split over
 
     @property
     def base_parameters(self) -> int:
+        """Of the base that one process holds: all, or its shard and two layers whole for a moment."""
         layer = self.hidden * (2 * self.attention + 2 * self.key_value + 3 * self.intermediate)
-        return self.num_layers * layer + self.vocabulary * self.hidden * (1 if self.is_tied else 2)
+        layers = self.num_layers * layer // self.num_shards + (2 * layer if self.num_shards > 1 else 0)
+        return layers + self.vocabulary * self.hidden * (1 if self.is_tied else 2)
 
     @property
     def adapter_parameters(self) -> int:
@@ -174,7 +177,7 @@ def fitted(settings: TrainerSettings) -> TrainerSettings:
 
     Called once, before the model is loaded: every step that this worker begins keeps it.
     """
-    memory_mib = settings.memory_mib or available_mib(settings.device)
+    memory_mib = settings.memory_mib or _available_mib_of_each(settings)
     shape = base_shape(settings)
     most = settings.sample_max_tokens
     if shape is not None:
@@ -187,6 +190,11 @@ def fitted(settings: TrainerSettings) -> TrainerSettings:
     return settings.model_copy(update={"memory_mib": memory_mib, "sample_max_tokens": max(most, 1)})
 
 
+def _available_mib_of_each(settings: TrainerSettings) -> int:
+    """Processes on a GPU have one each; on the CPU they share what there is."""
+    return available_mib(settings.device) // (1 if is_gpu(settings.device) else settings.processes)
+
+
 def base_shape(settings: TrainerSettings) -> ModelShape | None:
     """From the base's config.json; None where it cannot be read (loading the base will say why)."""
     from transformers import AutoConfig
@@ -195,4 +203,5 @@ def base_shape(settings: TrainerSettings) -> ModelShape | None:
         config = AutoConfig.from_pretrained(settings.base_model)
     except (OSError, ValueError):
         return None
-    return shape_of(config, settings.lora_rank, 2 if is_gpu(settings.device) else 4)
+    shape = shape_of(config, settings.lora_rank, 2 if is_gpu(settings.device) else 4)
+    return replace(shape, num_shards=settings.processes if settings.shard == "fsdp" else 1)

@@ -20,6 +20,7 @@ from trainer.grpo.head import token_logprobs
 from trainer.grpo.packing import PackedRow
 from trainer.layer_checkpoints import LayerCheckpoints
 from trainer.memory_plan import shape_of
+from trainer.peers import ALONE, Peers
 from trainer.stem_path import StemPath
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
@@ -45,6 +46,7 @@ class PolicyModel:
     def __init__(self, base: Any, shape: LoraShape, seed: int, device: torch.device) -> None:
         self.shape = shape
         self.device = device
+        self.peers: Peers = ALONE
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             self.peft: PeftModel = get_peft_model(base, lora_config(shape))
@@ -67,17 +69,7 @@ class PolicyModel:
     @classmethod
     def load(cls, path: str, shape: LoraShape, seed: int, device: torch.device) -> "PolicyModel":
         """fp32 on a CPU, bfloat16 on a GPU (the adapter stays fp32). Raises SurroundingsError with the remedy."""
-        dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-        try:
-            base: Any = AutoModelForCausalLM.from_pretrained(
-                path, dtype=dtype, attn_implementation="sdpa", use_safetensors=True
-            )
-        except (OSError, ValueError) as error:
-            raise SurroundingsError(
-                f"the base model cannot be loaded from {path}: check SLIPSTREAM_BASE_MODEL ({error})"
-            ) from error
-        _refuse_unusual(base, path)
-        return cls(base.to(device).eval(), shape, seed, device)
+        return cls(load_base(path, device).to(device), shape, seed, device)
 
     def with_shape(self, shape: LoraShape, seed: int) -> "PolicyModel":
         """The same base with another adapter, which takes this one's place: this model is of no use afterwards."""
@@ -185,6 +177,21 @@ class PolicyModel:
             for name, parameter in self.lora.items()
             for moment in MOMENTS
         }
+
+
+def load_base(path: str, device: torch.device) -> Any:
+    """The base in the host's memory, in the number format of `device`. Raises SurroundingsError with the remedy."""
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    try:
+        base: Any = AutoModelForCausalLM.from_pretrained(
+            path, dtype=dtype, attn_implementation="sdpa", use_safetensors=True
+        )
+    except (OSError, ValueError) as error:
+        raise SurroundingsError(
+            f"the base model cannot be loaded from {path}: check SLIPSTREAM_BASE_MODEL ({error})"
+        ) from error
+    _refuse_unusual(base, path)
+    return base.eval()
 
 
 def lora_config(shape: LoraShape) -> LoraConfig:

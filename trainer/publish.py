@@ -14,6 +14,7 @@ from trainer.errors import AdapterRefusedError, PublishError, ReplicaRefusedErro
 from trainer.probe import tolerance_of
 from trainer.replica import Replica
 from trainer.settings import TrainerSettings
+from trainer.store import Store
 
 logger = structlog.get_logger()
 
@@ -26,14 +27,26 @@ def load_and_probe(
         check_adapter(saved.directory, saved.sha256)
     except AdapterRefusedError as error:
         raise ReplicaRefusedError(str(error)) from error
+    if settings.adapters_url is not None:
+        push(settings.adapters_url, saved)
     probe, worst = saved.state["probe"], 0.0
     tolerance = tolerance_of(probe, settings.probe_tolerance)
     for url in settings.upstream_urls:
         between_replicas()
         with Replica(url, settings.replica_timeout_seconds) as replica:
-            replica.load(saved.name, str(saved.directory.resolve()))
+            replica.load(
+                saved.name, str(saved.directory.resolve()), is_pulled=settings.adapters_url is not None
+            )
             worst = max(worst, replica.probe(saved.name, probe, tolerance))
     return worst
+
+
+def push(url: str, saved: Saved) -> None:
+    """Into the adapters' store, from where each replica's machine pulls it."""
+    try:
+        Store(url).push(saved.name, saved.directory)
+    except AdapterRefusedError as error:
+        raise ReplicaRefusedError(str(error)) from error
 
 
 def unload_old_versions(settings: TrainerSettings, line: str, live_version: int) -> list[str]:

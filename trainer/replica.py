@@ -30,9 +30,16 @@ class Replica:
     ) -> None:
         self._client.close()
 
-    def load(self, name: str, path: str) -> None:
-        """Idempotent: vLLM refuses a name that it has with 400, and that is what we want (B148)."""
+    def load(self, name: str, path: str, *, is_pulled: bool = False) -> None:
+        """Idempotent: vLLM refuses a name that it has with 400, and that is what we want (B148).
+
+        `is_pulled`: its machine pulls adapters from a store, so one that is not there yet is waited for.
+        """
         answer = self._send("POST", "/v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
+        if is_pulled and answer.status_code >= BAD_REQUEST and "No adapter found" in answer.text:
+            raise ReplicaUnreachableError(
+                f"{self.url} has no {name} yet: does `slipstream adapters pull` run on its machine?"
+            )
         if answer.status_code >= BAD_REQUEST and "already been loaded" not in answer.text:
             raise ReplicaRefusedError(f"{self.url} refused to load {name}: {_first_line(answer)}")
 

@@ -102,6 +102,7 @@ class TrainerSettings(EnvironmentSettings):
     )
     trained_policies: Names = _place("SLIPSTREAM_TRAINED_POLICIES", None)
     adapters: Path = _place("SLIPSTREAM_ADAPTERS", Path(".slipstream/adapters"))
+    adapters_url: str | None = _place("SLIPSTREAM_ADAPTERS_URL", None)
     checkpoints: Path | None = _place("SLIPSTREAM_CHECKPOINTS", None)
     tensorboard: Path | None = _place("SLIPSTREAM_TENSORBOARD", None)
     wandb_project: str | None = _place("SLIPSTREAM_WANDB_PROJECT", None)
@@ -161,6 +162,9 @@ class TrainerSettings(EnvironmentSettings):
     # how it runs
     device: Literal["auto", "cpu", "cuda"] = _running("SLIPSTREAM_TRAINER_DEVICE", "auto")
     threads: Annotated[int, Field(ge=0)] = _running("SLIPSTREAM_TRAINER_THREADS", 0)  # 0 = as torch chooses
+    processes: Count = _running("SLIPSTREAM_TRAINER_PROCESSES", 1)
+    shard: Literal["none", "fsdp"] = _running("SLIPSTREAM_TRAINER_SHARD", "none")
+    stall_seconds: Seconds = _running("SLIPSTREAM_TRAINER_STALL_SECONDS", 1_800.0)
     loaded_models: Count = _running("SLIPSTREAM_LOADED_MODELS", 1)
     niceness: Annotated[int, Field(ge=0, le=19)] = _running("SLIPSTREAM_TRAINER_NICE", 10)
     lease_seconds: Seconds = _running("SLIPSTREAM_LEASE_SECONDS", 60.0)
@@ -189,6 +193,13 @@ class TrainerSettings(EnvironmentSettings):
         if importance_cap is not None and info.data.get("loss") is LossKind.CISPO:
             raise ValueError("CISPO's ratio has SLIPSTREAM_CISPO_CAP: this one is for SLIPSTREAM_LOSS=ppo")
         return importance_cap
+
+    @field_validator("shard")
+    @classmethod
+    def _several(cls, shard: str, info: ValidationInfo) -> str:
+        if shard != "none" and info.data.get("processes") == 1:
+            raise ValueError("there is nobody to share with: SLIPSTREAM_TRAINER_PROCESSES must be 2 or more")
+        return shard
 
     @property
     def checkpoints_root(self) -> Path:
@@ -242,5 +253,6 @@ def _fields(part: Part) -> frozenset[str]:
     return frozenset(name for name, field in fields if field.json_schema_extra == {"part": part})
 
 
+PLACE_FIELDS = _fields(Part.PLACE)
 LEARNING_FIELDS = _fields(Part.LEARNING)
 TIMING_FIELDS = _fields(Part.TIMING)

@@ -18,7 +18,8 @@ from ledger.vocabulary import StepState
 from trainer import checkpoint, claim, transitions
 from trainer.checkpoint import Saved
 from trainer.claim import Step
-from trainer.courses import COURSES
+from trainer.courses import COURSES, learn
+from trainer.distributed.ranks_cache import RanksCache
 from trainer.learners import Learner, in_turn, read_learners, register
 from trainer.lease import Lease
 from trainer.lengths import length_metrics
@@ -52,6 +53,9 @@ class Trainer:
     last_policy_id: UUID | None = None  # whose step came last
     scored: dict[UUID, ScoredGroups] = field(default_factory=dict)  # by policy
     servable: ServableShapes = field(default_factory=ServableShapes)
+    ranks: RanksCache = field(
+        default_factory=RanksCache
+    )  # in place of `models`, where several processes learn
     trained: list[TrainerSettings] = field(init=False)  # of each policy
 
     def __post_init__(self) -> None:
@@ -195,20 +199,20 @@ def _update(run: _Run) -> Saved | None:
             transitions.to_skipped_as_erased(connection, step, ALL_ERASED)
             run.reached(StepState.SKIPPED, reason=ALL_ERASED)
             return None
-    model = run.trainer.models.get(settings)
+    model = run.trainer.ranks.get(settings) or run.trainer.models.get(settings)
     if step.parent_version:
         check_base(settings.adapters, adapter_name(run.policy.line, step.parent_version), settings.base_model)
     parent = checkpoint.read_parent(settings, run.policy.line, step.parent_version)
     seconds_load = run.seconds()
     with seeded(step.seed, model.device) as randomness:
-        learned = course.learn(model, parent, material, settings, step, run.lease.check)
+        learned = learn(model, parent, material, settings, step, run.lease.check)
     metrics = (
         length_metrics(material.samples)
+        | {"peak_memory_mib": peak_memory_mib()}  # unless other processes learned, and said theirs
         | learned.metrics
         | {
             "seconds_load": seconds_load,
             "seconds_update": run.seconds(),
-            "peak_memory_mib": peak_memory_mib(),
             "has_parent_moments": parent.moments is not None,
         }
     )

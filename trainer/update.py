@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from trainer.errors import BatchError
-from trainer.fitting import fitting
+from trainer.fitting import fitting, is_out_of_memory
+from trainer.gradients import GradientSum
 from trainer.grpo.loss import NotFiniteError, row_loss
 from trainer.grpo.metrics import LossMetrics
 from trainer.grpo.packing import PackedRow, num_forwarded_tokens
@@ -31,7 +32,8 @@ def update(
 ) -> dict[str, Any]:
     """Learn once from all samples; returns the metrics. `model` has been reset to the parent.
 
-    `optimizer_step` counts this policy's steps from 1, for the warm-up. `between_rows` may raise to stop.
+    `optimizer_step` counts this policy's steps from 1, for the warm-up. `between_rows` may raise to stop. The model's
+    peers do the same with the same samples, and come to the same result.
     Raises BatchError where a token is unknown, or a loss or a gradient not finite: the weights are then as before.
     """
     require_known_tokens(samples, model.vocabulary_size)
@@ -49,6 +51,7 @@ def update(
     return {
         **metrics.summary(),
         **facts,
+        **model.peers.deal(rows).facts,
         "grad_norm": grad_norm,
         "learning_rate": rate,
         "num_trained_tokens": metrics.num_tokens,
@@ -72,25 +75,68 @@ def accumulate(
     settings: TrainerSettings,
     between_rows: Callable[[], None] = lambda: None,
 ) -> LossMetrics:
-    """Gradients of the whole step in the adapter's parameters, and the loss' metrics."""
-    rows = [on_device(row, model.device) for row in rows]
-    size, metrics, loss_settings = StepSize.of(rows), LossMetrics(), settings.loss_settings()
-    for row in rows:
-        between_rows()
-        base_logprobs_T = model.base_logprobs(row) if settings.kl else None
-        policy_logprobs_T, entropies_T = model.logprobs(row)
-        loss, row_metrics = row_loss(
-            row,
-            policy_logprobs_T,
-            size,
-            loss_settings,
-            entropies_T=entropies_T,
-            base_logprobs_T=base_logprobs_T,
-        )
-        loss.backward()  # type: ignore[no-untyped-call]
-        metrics += row_metrics
-    model.close_stems()
+    """Gradients of the whole step in the adapter's parameters, and the loss' metrics. `rows` are all of the step; of them
+    the model computes those that are dealt to it among its peers.
+    """
+    rows, gradients = list(rows), GradientSum(model.lora)
+    try:
+        metrics = pass_rows(model, rows, gradients, settings, between_rows)
+    except (MemoryError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            model.peers.run_out()
+        raise
+    metrics = model.peers.total(metrics, gradients)
+    gradients.give()
     return metrics
+
+
+def pass_rows(
+    model: PolicyModel,
+    rows: Sequence[PackedRow],
+    gradients: GradientSum,
+    settings: TrainerSettings,
+    between_rows: Callable[[], None],
+) -> LossMetrics:
+    """Of the rows that are ours, into `gradients`, and idly where others have more."""
+    deal, size, metrics = model.peers.deal(rows), StepSize.of(rows), LossMetrics()
+    for row in deal.rows:
+        between_rows()
+        metrics += learn_row(model, on_device(row, model.device), size, settings)
+        gradients.take()
+    for _ in range(deal.num_idle):
+        between_rows()
+        pass_idly(model, on_device(shortest(rows), model.device), settings)
+        gradients.take()
+    model.close_stems()
+    gradients.take()
+    return metrics
+
+
+def learn_row(model: PolicyModel, row: PackedRow, size: StepSize, settings: TrainerSettings) -> LossMetrics:
+    """Forward and backward: the row's gradients in the adapter's parameters, and its metrics."""
+    base_logprobs_T = model.base_logprobs(row) if settings.kl else None
+    policy_logprobs_T, entropies_T = model.logprobs(row)
+    loss, metrics = row_loss(
+        row,
+        policy_logprobs_T,
+        size,
+        settings.loss_settings(),
+        entropies_T=entropies_T,
+        base_logprobs_T=base_logprobs_T,
+    )
+    loss.backward()  # type: ignore[no-untyped-call]
+    return metrics
+
+
+def pass_idly(model: PolicyModel, row: PackedRow, settings: TrainerSettings) -> None:
+    """The passes of `learn_row`, as often and in its order, with no gradient: the others' passes need our shards."""
+    if settings.kl:
+        model.base_logprobs(row)
+    (model.logprobs(row)[0].sum() * 0.0).backward()  # type: ignore[no-untyped-call]
+
+
+def shortest(rows: Sequence[PackedRow]) -> PackedRow:
+    return min(rows, key=lambda row: len(row.token_ids_L))
 
 
 def require_known_tokens(samples: Sequence[Sample], vocabulary_size: int) -> None:

@@ -20,6 +20,7 @@ def test_a_variable_that_is_named_like_a_field_is_not_a_setting(monkeypatch: pyt
     monkeypatch.setenv("SLIPSTREAM_UPSTREAM_URLS", "http://127.0.0.1:1")
     monkeypatch.setenv("SLIPSTREAM_BASE_MODEL", "model")
     monkeypatch.setenv("SLIPSTREAM_ADAPTERS", "adapters")
+    monkeypatch.setenv("SLIPSTREAM_ADAPTERS_URL", "file:///adapters")
     for settings_class in processes().values():
         values = settings_class.from_environment().model_dump(mode="json")
         assert "nonsense" not in values.values()

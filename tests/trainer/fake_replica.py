@@ -29,6 +29,7 @@ class FakeReplica:
         self.answers_as: str | None = None  # names another model in its replies
         self.serves: str | None = None  # computes with another adapter than the name says
         self.is_failing = False  # 503 to everything
+        self.disk: Path | None = None  # where its adapters are, if not where the trainer's are
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         self.calls.append((path, body))
@@ -51,6 +52,7 @@ class FakeReplica:
         if name in self.adapters:
             message = f"The lora adapter '{name}' has already been loaded. If you want to load the adapter in place, ..."
             return 400, {"error": {"message": message, "type": "InvalidUserInput", "code": 400}}
+        path = path if self.disk is None else self.disk / path.name
         if not path.is_dir():
             return 404, {"error": {"message": f"Loading lora {name} failed: No adapter found for {path}"}}
         config = json.loads((path / "adapter_config.json").read_text())

@@ -11,8 +11,10 @@ from ledger.vocabulary import StepState
 from tests.trainer.fake_replica import running_replica
 from tests.trainer.traffic import add_group, one, rows
 from trainer.errors import ReplicaRefusedError
+from trainer.pull import pull
 from trainer.replica import Replica
 from trainer.step import tick
+from trainer.store import Store
 
 
 def tick_until(trainer, state: str, engine) -> None:
@@ -133,3 +135,19 @@ def test_a_probe_that_answers_with_nan_does_not_pass(tiny_path, replica, monkeyp
     monkeypatch.setattr(replica.model, "next_token_logprobs", lambda _: torch.full((64,), float("nan")))
     with Replica(replica.url, 5.0) as client, pytest.raises(ReplicaRefusedError):
         client.probe("default@1", {"prompt_ids": [1, 2], "top": [[0, -1.0]]}, tolerance=0.1)
+
+
+def test_a_replica_on_another_machine_is_waited_for_until_it_has_pulled(
+    engine, make_trainer, replica, tmp_path
+) -> None:
+    """The trainer's disk and the replica's share nothing but a store."""
+    url, replica.disk = f"file://{tmp_path}/bucket", tmp_path / "vllm"
+    trainer = make_trainer(adapters_url=url)
+    add_group(engine, 1, [1.0, 0.0])
+    for _ in range(10):
+        tick(trainer)
+    assert rows(engine, "SELECT state, attempt FROM training_steps") == [("saved", 1)]
+    assert "slipstream adapters pull" in one(engine, "SELECT reason FROM training_steps")
+    assert pull(Store(url), replica.disk) == ["default@1"]
+    tick_until(trainer, "published", engine)
+    assert one(engine, "SELECT live_version FROM policies") == 1

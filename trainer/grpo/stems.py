@@ -6,6 +6,7 @@ memory is needed, and never how much is computed twice.
 Invariant: rows that hang on one stem, or on stems that hang on it, stand side by side.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from trainer.grpo.samples import Sample
 
 MIN_SAVED = 32  # tokens; a stem is a pass of its own, which has to be worth it
 GPU_MIN_SAVED = 2_048  # what a GPU computes while a short pass is being launched
+NO_STEMS = sys.maxsize  # as many tokens are never saved
 
 
 @dataclass(frozen=True, slots=True, eq=False)

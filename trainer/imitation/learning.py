@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from trainer.claim import Step
 from trainer.errors import BatchError
+from trainer.fitting import fitting
 from trainer.grpo.loss_settings import LossKind, Normalization
 from trainer.grpo.metrics import LossMetrics
-from trainer.grpo.packing import pack
 from trainer.grpo.samples import Sample
 from trainer.imitation.build import wish_of
 from trainer.learned import Learned, learned_of
@@ -20,7 +20,7 @@ from trainer.material import Material
 from trainer.parent import Parent
 from trainer.policy_model import PolicyModel, deterministic
 from trainer.settings import TrainerSettings
-from trainer.update import accumulate, on_device, require_finite_gradients
+from trainer.update import accumulate, require_finite_gradients
 
 T = TypeVar("T")
 # Whatever rewards are learned with: the weights of samples are of a mean over tokens.
@@ -76,10 +76,11 @@ def one_step(
 ) -> tuple[LossMetrics, float]:
     """One optimizer step on weighted likelihood: its metrics, and the gradient's norm before clipping."""
     likelihood = settings.model_copy(update=LIKELIHOOD)
-    rows = [on_device(row, model.device) for row in pack(samples, settings.row_tokens)]
     with deterministic(model.device):
         try:
-            metrics = accumulate(model, rows, likelihood, between_rows)
+            metrics, _, _ = fitting(
+                model, samples, likelihood, lambda rows: accumulate(model, rows, likelihood, between_rows)
+            )
             require_finite_gradients(model)
         except ArithmeticError as error:
             raise BatchError(str(error)) from error

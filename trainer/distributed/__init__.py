@@ -1,0 +1,1 @@
+"""One step computed by several processes that torchrun starts (docs/decisions/0027-several-devices.md)."""
