@@ -245,3 +245,18 @@ def test_a_sure_token_of_an_ordinary_answer_and_a_demonstrated_one_are_learned_f
         row_loss(row, logprobs_T, StepSize(1, 1), LossSettings(kind))[0].backward()
         assert logprobs_T.grad is not None
         assert float(logprobs_T.grad) < -0.8
+
+
+@pytest.mark.parametrize("importance", Importance)
+@pytest.mark.parametrize("kind", [LossKind.CISPO, LossKind.PPO])
+def test_a_row_of_which_nothing_is_trusted_has_a_gradient_of_zero(kind, importance) -> None:
+    (row,) = pack(merge_turns([turn(1, [5], [7, 8], sampling_logprob=-90.0)]), 100)
+    logprobs_T = torch.tensor([-1.0, -2.0], requires_grad=True)
+    settings = LossSettings(kind, importance, kl_weight=0.1)
+    base_logprobs_T = torch.tensor([-1.0, -1.0])
+    loss, metrics = row_loss(row, logprobs_T, StepSize(2, 1), settings, base_logprobs_T=base_logprobs_T)
+    loss.backward()
+    assert loss.item() == 0.0
+    assert torch.equal(logprobs_T.grad, torch.zeros(2))
+    assert metrics.num_masked == 2
+    assert "base_kl" not in metrics.summary()  # it was computed of no token
