@@ -12,8 +12,8 @@ from ledger.vocabulary import StepKind
 
 def test_every_kind_has_a_list_and_may_be_asked_for_in_a_pause() -> None:
     assert set(ARGUMENTS) == set(StepKind)
-    for kind in StepKind:
-        check_arguments(kind, {"even_if_paused": True})
+    assert all(known["even_if_paused"] is bool for known in ARGUMENTS.values())
+    check_arguments(StepKind.GRPO, {"even_if_paused": True, "skip_grace": False})
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_what_is_wrong_is_named(arguments: dict[str, Any], param: str, said: str
 def test_a_value_has_the_type_that_the_list_says(
     monkeypatch: pytest.MonkeyPatch, wanted: type, value: object, *, fits: bool
 ) -> None:
-    monkeypatch.setattr(step_arguments, "ARGUMENTS", {StepKind.SFT: {"x": wanted}})
+    monkeypatch.setattr(step_arguments, "ARGUMENTS", {StepKind.GRPO: {"x": wanted}})
     if fits:
-        check_arguments(StepKind.SFT, {"x": value})
+        check_arguments(StepKind.GRPO, {"x": value})
     else:
         with pytest.raises(StepArgumentError, match="'x' must be"):
-            check_arguments(StepKind.SFT, {"x": value})
+            check_arguments(StepKind.GRPO, {"x": value})

@@ -42,7 +42,7 @@ def test_a_step_by_hand_is_asked_for_and_followed(proxy: RunningProxy, engine: E
 
 
 def test_what_waits_can_be_withdrawn_and_what_does_not_cannot(proxy: RunningProxy) -> None:
-    asked = proxy.client.post("/v1/train", json={"kind": "sft"}).json()
+    asked = proxy.client.post("/v1/train", json={"kind": "dpo"}).json()
     answer = proxy.client.delete(f"/v1/train/{asked['id']}")
     assert (answer.status_code, answer.json()["state"]) == (200, "refused")
     assert answer.json()["reason"] == "It was withdrawn before a step took it."

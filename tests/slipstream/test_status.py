@@ -5,9 +5,12 @@ import json
 from sqlalchemy import Engine, text
 from typer.testing import CliRunner
 
+from ledger.pauses import find_learners, pause
 from ledger.recording import record_calls
 from ledger.rewards.posting import post_reward
 from ledger.rewards.posts import RewardPost
+from ledger.step_requests import ask_step
+from ledger.vocabulary import StepKind
 from ledger.workers import worker_started
 from slipstream.cli import app
 from tests.ledger.calls import a_call, later, n_call
@@ -80,7 +83,27 @@ def test_what_is_missing_until_the_next_step(run: CliRunner, engine: Engine) -> 
     assert (signal["next_step"]["num_ready"], signal["next_step"]["num_groups_needed"]) == (1, 7)
     assert signal["next_step"]["due_at"] is not None
     shown = run.invoke(app, ["status"]).stdout
-    assert "1 groups are ready, 7 more are needed, or" in shown
+    assert "1 groups are ready; 7 more groups must be ready, or it is" in shown
+
+
+def test_status_says_why_no_step_begins(run: CliRunner, engine: Engine) -> None:
+    """learned.fill: one group of four choices, twelve tokens, is ready; version 1 is live."""
+    told = SETTINGS | {"step_groups": 1, "step_min_tokens": 2048, "train_hours": "00:00-24:00"}
+    with engine.begin() as connection:
+        worker_started(connection, policy="default", base_model="base", owner="w", settings=told)
+        pause(connection, [learner.id for learner in find_learners(connection)], "The rewards look odd.")
+    missing = json.loads(run.invoke(app, ["status", "--json"]).stdout)["policies"]["default"]["next_step"]
+    assert (missing["waits_for"], missing["num_tokens"]) == (["tokens", "resumption"], 12)
+    shown = run.invoke(app, ["status"]).stdout
+    assert "2036 more tokens are needed (SLIPSTREAM_STEP_MIN_TOKENS) and it is paused since" in shown
+    assert "(The rewards look odd.): `slipstream resume`" in shown
+
+
+def test_a_step_by_hand_is_told_of_before_what_is_missing(run: CliRunner, engine: Engine) -> None:
+    with engine.begin() as connection:
+        worker_started(connection, policy="default", base_model="base", owner="w", settings=SETTINGS)
+        ask_step(connection, find_learners(connection)[0].id, StepKind.GRPO, {})
+    assert "1 asked for by hand: the next tick begins one" in run.invoke(app, ["status"]).stdout
 
 
 def test_the_words_name_the_remedies(run: CliRunner, engine: Engine) -> None:

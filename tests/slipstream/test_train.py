@@ -44,7 +44,7 @@ def test_a_plan_needs_no_broker_and_no_worker(run: CliRunner, engine: Engine) ->
 
 
 def test_a_plan_is_readable(run: CliRunner, engine: Engine) -> None:
-    tell_of_a_worker(engine, step_groups=1)
+    tell_of_a_worker(engine, step_groups=1, step_min_tokens=0)
     shown = run.invoke(app, ["train", "--dry-run"]).stdout
     assert "policy default/default: version 1 is live; the next tick begins a step." in shown
     assert "in all: 0 of 4 exchanges, 0 tokens" in shown

@@ -72,7 +72,7 @@ def test_a_question_is_answered_while_a_step_is_training(engine, make_trainer, m
     trainer = make_trainer()
     add_group(engine, 1, [1.0, 0.0])
     is_training, may_end = Event(), Event()
-    train = story.update
+    train = story.learn
 
     def slowly(*arguments: Any, **named: Any) -> Any:
         is_training.set()
