@@ -29,6 +29,7 @@ def side_logprobs(
             logprobs_T = model.base_logprobs(row) if is_base else model.logprobs(row)[0]
             place_T = torch.tensor([id_.int for id_ in row.exchange_ids])[row.owner_T.cpu()]
             sums_S.index_add_(0, place_T, logprobs_T.double().cpu())
+        model.close_stems()  # what is learned next has a graph, and stems of its own
     return sums_S.tolist()
 
 
