@@ -44,6 +44,7 @@ def postgres_restarted(run: Round, num_steps: int) -> Expected:
         run.crew.hold_again()
         run.add(version)
         wait_for("its step", run.crew.has_fired)
+        run.stage.checkpoint()
         run.stage.ledger.server.kill()
         run.stage.ledger.server.start()
         run.crew.release()

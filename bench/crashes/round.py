@@ -103,3 +103,4 @@ def new_round(stage: Stage, name: str, **changes: Any) -> Iterator[Round]:
     finally:
         engine.dispose()
         stage.flush()
+        stage.drop_database(name)

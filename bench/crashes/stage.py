@@ -39,9 +39,20 @@ class Stage:
     def new_database(self, name: str) -> str:
         """A database with our schema and no row."""
         address, _, template = self.ledger.url.rpartition("/")
-        with psycopg.connect(f"{address}/postgres", autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        self._administer(f"CREATE DATABASE {name} TEMPLATE {template}")
         return f"{address}/{name}"
+
+    def drop_database(self, name: str) -> None:
+        self._administer(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def checkpoint(self) -> None:
+        """What a crash of Postgres replays is then this round's alone."""
+        self._administer("CHECKPOINT")
+
+    def _administer(self, statement: str) -> None:
+        address = self.ledger.url.rpartition("/")[0]
+        with psycopg.connect(f"{address}/postgres", autocommit=True) as connection:
+            connection.execute(statement)
 
     def flush(self) -> None:
         """FLUSHALL: every message and every trace of a worker is gone."""
