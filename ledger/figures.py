@@ -113,7 +113,7 @@ FIGURES = (
     _whole("num_optimizer_steps", Part.COPYING, Unit.COUNT, "sft, dpo: how often the adapter moved."),
     _whole("num_processes", Part.UPDATE, Unit.COUNT, "Processes that shared the update, where there are several."),
     Figure("process_balance", Part.UPDATE, Unit.SHARE, "The mean work of these, of that of the busiest."),
-    _whole("peak_memory_mib", Part.MEMORY, Unit.MIB, "Peak memory: of the GPU, else of the worker's process since its start."),
+    _whole("peak_memory_mib", Part.MEMORY, Unit.MIB, "Peak memory of the update: of the GPU, else of the worker's process."),
     _whole("predicted_memory_mib", Part.MEMORY, Unit.MIB, "What the update was predicted to need, the model included."),
     _whole("row_tokens", Part.MEMORY, Unit.TOKENS, "The longest row that memory was predicted to hold; SLIPSTREAM_ROW_TOKENS at most."),
     _whole("num_memory_retries", Part.MEMORY, Unit.COUNT, "How often memory ran out all the same, and shorter rows were taken."),

@@ -170,7 +170,7 @@ COMMENT ON COLUMN v1.step_metrics.num_epochs IS 'sft, dpo: how often each is gon
 COMMENT ON COLUMN v1.step_metrics.num_optimizer_steps IS 'sft, dpo: how often the adapter moved.';
 COMMENT ON COLUMN v1.step_metrics.num_processes IS 'Processes that shared the update, where there are several.';
 COMMENT ON COLUMN v1.step_metrics.process_balance IS 'The mean work of these, of that of the busiest.';
-COMMENT ON COLUMN v1.step_metrics.peak_memory_mib IS 'Peak memory: of the GPU, else of the worker''s process since its start.';
+COMMENT ON COLUMN v1.step_metrics.peak_memory_mib IS 'Peak memory of the update: of the GPU, else of the worker''s process.';
 COMMENT ON COLUMN v1.step_metrics.predicted_memory_mib IS 'What the update was predicted to need, the model included.';
 COMMENT ON COLUMN v1.step_metrics.row_tokens IS 'The longest row that memory was predicted to hold; SLIPSTREAM_ROW_TOKENS at most.';
 COMMENT ON COLUMN v1.step_metrics.num_memory_retries IS 'How often memory ran out all the same, and shorter rows were taken.';
