@@ -113,7 +113,10 @@ FIGURES = (
     _whole("num_optimizer_steps", Part.COPYING, Unit.COUNT, "sft, dpo: how often the adapter moved."),
     _whole("num_processes", Part.UPDATE, Unit.COUNT, "Processes that shared the update, where there are several."),
     Figure("process_balance", Part.UPDATE, Unit.SHARE, "The mean work of these, of that of the busiest."),
-    _whole("peak_memory_mib", Part.MEMORY, Unit.MIB, "Peak memory: of the GPU, else of the worker's process since its start."),
+    _whole("peak_memory_mib", Part.MEMORY, Unit.MIB, "Peak memory of the update: of the GPU, else of the worker's process."),
+    _whole("predicted_memory_mib", Part.MEMORY, Unit.MIB, "What the update was predicted to need, the model included."),
+    _whole("row_tokens", Part.MEMORY, Unit.TOKENS, "The longest row that memory was predicted to hold; SLIPSTREAM_ROW_TOKENS at most."),
+    _whole("num_memory_retries", Part.MEMORY, Unit.COUNT, "How often memory ran out all the same, and shorter rows were taken."),
     Figure("probe_difference", Part.PUBLISHING, Unit.NATS, "Largest difference between a replica's and the trainer's logprobs in the probe."),
     _whole("publish_waits", Part.PUBLISHING, Unit.COUNT, "How often publishing waited for a replica."),
     _whole("publish_refusals", Part.PUBLISHING, Unit.COUNT, "How often a replica refused the adapter."),
@@ -131,6 +134,7 @@ BREAKDOWNS = {
 # What a step says of itself beside its figures, and is no number.
 FACTS = {
     "has_parent_moments": "Whether the optimizer went on with the parent's moments; false for a first step, and where those were pruned.",
+    "gradient_checkpointing": "Whether activations were computed again instead of kept.",
     "source": "sft: where the answers came from.",
     "new_line": "Where another rank or alpha began a new line: after which version, and both shapes.",
 }

@@ -82,6 +82,9 @@ SELECT
     CAST(CAST(s.metrics ->> 'num_processes' AS numeric) AS bigint) AS num_processes,
     CAST(s.metrics ->> 'process_balance' AS double precision) AS process_balance,
     CAST(CAST(s.metrics ->> 'peak_memory_mib' AS numeric) AS bigint) AS peak_memory_mib,
+    CAST(CAST(s.metrics ->> 'predicted_memory_mib' AS numeric) AS bigint) AS predicted_memory_mib,
+    CAST(CAST(s.metrics ->> 'row_tokens' AS numeric) AS bigint) AS row_tokens,
+    CAST(CAST(s.metrics ->> 'num_memory_retries' AS numeric) AS bigint) AS num_memory_retries,
     CAST(s.metrics ->> 'probe_difference' AS double precision) AS probe_difference,
     CAST(CAST(s.metrics ->> 'publish_waits' AS numeric) AS bigint) AS publish_waits,
     CAST(CAST(s.metrics ->> 'publish_refusals' AS numeric) AS bigint) AS publish_refusals
@@ -167,7 +170,10 @@ COMMENT ON COLUMN v1.step_metrics.num_epochs IS 'sft, dpo: how often each is gon
 COMMENT ON COLUMN v1.step_metrics.num_optimizer_steps IS 'sft, dpo: how often the adapter moved.';
 COMMENT ON COLUMN v1.step_metrics.num_processes IS 'Processes that shared the update, where there are several.';
 COMMENT ON COLUMN v1.step_metrics.process_balance IS 'The mean work of these, of that of the busiest.';
-COMMENT ON COLUMN v1.step_metrics.peak_memory_mib IS 'Peak memory: of the GPU, else of the worker''s process since its start.';
+COMMENT ON COLUMN v1.step_metrics.peak_memory_mib IS 'Peak memory of the update: of the GPU, else of the worker''s process.';
+COMMENT ON COLUMN v1.step_metrics.predicted_memory_mib IS 'What the update was predicted to need, the model included.';
+COMMENT ON COLUMN v1.step_metrics.row_tokens IS 'The longest row that memory was predicted to hold; SLIPSTREAM_ROW_TOKENS at most.';
+COMMENT ON COLUMN v1.step_metrics.num_memory_retries IS 'How often memory ran out all the same, and shorter rows were taken.';
 COMMENT ON COLUMN v1.step_metrics.probe_difference IS 'Largest difference between a replica''s and the trainer''s logprobs in the probe.';
 COMMENT ON COLUMN v1.step_metrics.publish_waits IS 'How often publishing waited for a replica.';
 COMMENT ON COLUMN v1.step_metrics.publish_refusals IS 'How often a replica refused the adapter.';
