@@ -48,7 +48,9 @@ def fitting(
             "num_memory_retries": num_retries,
         }
         try:
-            return compute(rows), rows, facts
+            found = compute(rows)
+            give_memory_back()
+            return found, rows, facts
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
