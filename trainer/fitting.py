@@ -48,11 +48,14 @@ def fitting(
             "num_memory_retries": num_retries,
         }
         try:
-            return compute(rows), rows, facts
+            found = compute(rows)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             logger.warning("memory_ran_out", **facts, memory_mib=settings.memory_mib)
+        else:
+            give_memory_back()
+            return found, rows, facts
         _start_over(model)
     raise BatchError(f"Memory ran out even with rows of {cuts[-1].row_tokens} tokens. {REMEDY}")
 

@@ -55,9 +55,9 @@ def kept_bytes(peft: Any, num_tokens: int) -> int:
         alive.append(tensor)  # or its address would be given to another
         return tensor
 
-    ids = torch.arange(num_tokens)[None]
+    ids, mask = torch.arange(num_tokens)[None], torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        peft.get_base_model().model(input_ids=ids, use_cache=False)
+        peft.get_base_model().model(input_ids=ids, attention_mask=mask[None, None], use_cache=False)
     return sum(storages.values())
 
 
