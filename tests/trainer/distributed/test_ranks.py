@@ -78,12 +78,12 @@ def is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("shard", ["none", "fsdp"])
+@pytest.mark.parametrize(("shard", "checkpointing"), [("none", "off"), ("fsdp", "off"), ("fsdp", "on")])
 def test_two_processes_make_the_adapter_that_one_makes_step_after_step(
-    ranks_of, settings_of, one_thread, shard
+    ranks_of, settings_of, one_thread, shard, checkpointing
 ) -> None:
     """Every bit of it, on one thread each. With fsdp the seventh row makes one rank pass idly. The ranks are started once."""
-    ranks, settings = ranks_of(shard=shard)
+    ranks, settings = ranks_of(shard=shard, gradient_checkpointing=checkpointing)
     alone = ModelCache().get(settings_of(**LEARNING))
     several = one = None
     pids = set()
