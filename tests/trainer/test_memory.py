@@ -194,3 +194,11 @@ def test_a_step_tells_what_was_expected_and_how_it_was_cut(model, settings_of) -
 
 def test_the_rank_counts() -> None:
     assert replace(SMOLLM2, rank=64).adapter_parameters == 8 * SMOLLM2.adapter_parameters
+
+
+def test_a_split_base_needs_its_share_and_two_layers_whole() -> None:
+    """70 layers over 7 processes: 10 and 2 of them, and embedding and head."""
+    layer = 8 * (2 * 8 + 2 * 4 + 3 * 16)
+    shape = ModelShape(70, 8, 16, 8, 4, vocabulary=100, is_tied=False, rank=8, number_bytes=4)
+    assert shape.base_parameters == 70 * layer + 2 * 100 * 8
+    assert replace(shape, num_shards=7).base_parameters == 12 * layer + 2 * 100 * 8

@@ -1,6 +1,7 @@
 """Two real processes under torchrun: the same step as one process, whatever dies."""
 
 import os
+import random
 import signal
 from collections.abc import Callable, Iterator
 from time import monotonic, sleep
@@ -77,12 +78,12 @@ def is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("shard", ["none", "fsdp"])
+@pytest.mark.parametrize(("shard", "checkpointing"), [("none", "off"), ("fsdp", "off"), ("fsdp", "on")])
 def test_two_processes_make_the_adapter_that_one_makes_step_after_step(
-    ranks_of, settings_of, one_thread, shard
+    ranks_of, settings_of, one_thread, shard, checkpointing
 ) -> None:
     """Every bit of it, on one thread each. With fsdp the seventh row makes one rank pass idly. The ranks are started once."""
-    ranks, settings = ranks_of(shard=shard)
+    ranks, settings = ranks_of(shard=shard, gradient_checkpointing=checkpointing)
     alone = ModelCache().get(settings_of(**LEARNING))
     several = one = None
     pids = set()
@@ -151,6 +152,27 @@ def test_a_missing_base_model_says_which_setting_to_check(ranks_of, tmp_path) ->
     ranks, settings = ranks_of(base_model=str(tmp_path / "nowhere"))
     with pytest.raises(SurroundingsError, match="SLIPSTREAM_BASE_MODEL"):
         learn_together(ranks, Parent(), random_samples(1), settings)
+
+
+def test_rows_on_stems_are_computed_together_and_come_to_the_same(ranks_of, settings_of, one_thread) -> None:
+    """Three groups whose prompts are longer than what is worth a stem, in rows that hold two or three answers."""
+    rng = random.Random(5)
+    samples = [
+        sample
+        for group in range(3)
+        for prompt in [[rng.randrange(64) for _ in range(70)]]
+        for member in range(5)
+        for sample in merge_turns(
+            [turn(10 * group + member, prompt, [rng.randrange(64) for _ in range(20)], rng.uniform(-1, 1))]
+        )
+    ]
+    ranks, settings = ranks_of(row_tokens=64)
+    alone = settings_of(**{**LEARNING, "row_tokens": 64})
+    one = learn(ModelCache().get(alone), Parent(), samples, alone)
+    several = learn_together(ranks, Parent(), samples, settings)
+    assert one.metrics["num_packed_tokens"] < 3 * 70 + 15 * 20 + 15  # each prompt once
+    for name, tensor in one.adapter.items():
+        assert torch.allclose(several.adapter[name], tensor, rtol=0, atol=1e-5), name
 
 
 def test_ranks_change_the_model_when_a_job_is_about_another(ranks_of, settings_of, one_thread) -> None:
