@@ -61,7 +61,9 @@ def test_what_a_token_leaves_in_a_layer_is_as_the_formula_says(tiny_path) -> Non
     lean(peft)
     by_token = (kept_bytes(peft, 60) - kept_bytes(peft, 30)) / 30
     shape = shape_of(AutoConfig.from_pretrained(tiny_path), 8, 4)
-    assert by_token == pytest.approx(shape.num_layers * shape.kept_by_layer * 4, rel=0.15)
+    mask = (60**2 - 30**2) / 30 * (1 + 4)  # as it is given, and as numbers to add
+    ends = 3 * shape.hidden * 4
+    assert by_token == pytest.approx(shape.num_layers * shape.kept_by_layer * 4 + mask + ends, rel=0.15)
 
 
 def test_the_shape_comes_from_the_configuration(tiny_path, model) -> None:
