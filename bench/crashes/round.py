@@ -20,7 +20,7 @@ SETTINGS: dict[str, Any] = {
     "step_groups": 2,
     "step_min_tokens": 0,
     "min_seconds_between_versions": 0.0,
-    "row_tokens": 20,  # several rows, so that there is a middle of the batch
+    "row_tokens": 12,  # several rows, so that there is a middle of the batch
     "trust_log_ratio": 50.0,
     "lease_seconds": LEASE_SECONDS,
     "tick_seconds": 0.25,
