@@ -18,7 +18,7 @@ from safetensors.torch import load as load_safetensors
 
 from ledger.durable import sync_path
 from trainer.errors import AdapterRefusedError
-from trainer.settings import VLLM_RANKS
+from trainer.setting_types import VLLM_RANKS
 
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"

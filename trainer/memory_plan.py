@@ -16,7 +16,8 @@ from trainer.grpo.head_chunks import chunk_tokens
 from trainer.grpo.samples import Sample
 from trainer.grpo.stems import num_own_tokens, plan_rows
 from trainer.memory import available_mib, is_gpu
-from trainer.settings import Checkpointing, TrainerSettings
+from trainer.setting_types import Checkpointing
+from trainer.settings import TrainerSettings
 
 logger = structlog.get_logger()
 MIB = 1 << 20

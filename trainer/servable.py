@@ -1,6 +1,7 @@
 """Before a new line begins: whether every model server takes an adapter of its shape. What none serves is never trained.
 
-It is asked with an adapter that changes nothing: the live one's layers, in the new rank, all zero.
+It is asked with an adapter that changes nothing: the live one's layers, in the new rank, all zero. Where adapters go through
+a store (SLIPSTREAM_ADAPTERS_URL) nobody is asked, and publishing finds it out.
 """
 
 import json
@@ -43,8 +44,8 @@ class ServableShapes:
             policy, settings = learner.policy, learner.settings
             parent = next_parent(connection, policy, policy.live_version, settings)
         asked = (settings.upstream_urls, policy.line, parent.shape)
-        if not parent.is_new_line or asked in self.confirmed:
-            return True
+        if not parent.is_new_line or asked in self.confirmed or settings.adapters_url is not None:
+            return True  # what lies in a store is there for good: nothing is tried out by it
         if self.clock() - self.refused_at.get(asked, -AGAIN_SECONDS) < AGAIN_SECONDS:
             return False
         try:

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
-from pydantic_settings import NoDecode
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from ledger.groups.readiness import Readiness
 from ledger.hours import readable_hours, readable_zone
@@ -18,47 +17,16 @@ from ledger.settings import EnvironmentSettings
 from ledger.triggers import Triggers
 from trainer.grpo.advantages import Baseline
 from trainer.grpo.loss_settings import Importance, LossKind, LossSettings, Normalization
-
-VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-
-
-def _known_rank(rank: int) -> int:
-    if rank not in VLLM_RANKS:
-        raise ValueError(f"vLLM serves only the ranks {', '.join(map(str, VLLM_RANKS))}")
-    return rank
-
-
-def _of_rewards(loss: LossKind) -> LossKind:
-    if loss is LossKind.NLL:
-        raise ValueError(
-            "rewards are learned from with `cispo` or `ppo`; demonstrations with `slipstream sft`"
-        )
-    return loss
-
-
-def _names(value: object) -> object:
-    return (
-        tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
-    )
-
-
-def _urls(value: object) -> object:
-    if isinstance(value, str):
-        return tuple(url.strip().rstrip("/").removesuffix("/v1") for url in value.split(",") if url.strip())
-    return value
-
-
-def _some_urls(urls: tuple[str, ...]) -> tuple[str, ...]:
-    if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
-        raise ValueError("name at least one vLLM, each as http://host:port, separated by commas")
-    return urls
-
-
-Urls = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_urls), AfterValidator(_some_urls)]
-Names = Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_names)]
-Seconds = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
+from trainer.setting_types import (
+    Checkpointing,
+    Count,
+    Fraction,
+    Names,
+    Seconds,
+    Urls,
+    known_rank,
+    of_rewards,
+)
 
 
 class Part(StrEnum):
@@ -68,14 +36,6 @@ class Part(StrEnum):
     TIMING = "timing"  # when a step starts, and with which groups
     LEARNING = "learning"  # what a step does to the weights: stored with it
     RUNNING = "running"  # how it runs: a step may end with others than it began with
-
-
-class Checkpointing(StrEnum):
-    """Whether layers are computed again in the backward pass instead of kept."""
-
-    AUTO = "auto"  # where the step does not fit into memory otherwise
-    ON = "on"
-    OFF = "off"
 
 
 def _env(part: Part, name: str, default: Any = ...) -> Any:
@@ -140,7 +100,7 @@ class TrainerSettings(EnvironmentSettings):
     scale_by_std: bool = _learning("SLIPSTREAM_SCALE_BY_STD", False)
     train_truncated: bool = _learning("SLIPSTREAM_TRAIN_TRUNCATED", True)
     train_reshaped: bool = _learning("SLIPSTREAM_TRAIN_RESHAPED", True)
-    loss: Annotated[LossKind, AfterValidator(_of_rewards)] = _learning("SLIPSTREAM_LOSS", LossKind.CISPO)
+    loss: Annotated[LossKind, AfterValidator(of_rewards)] = _learning("SLIPSTREAM_LOSS", LossKind.CISPO)
     importance: Importance = _learning("SLIPSTREAM_IMPORTANCE", Importance.TOKEN)
     importance_cap: Annotated[float, Field(gt=0)] | None = _learning("SLIPSTREAM_IMPORTANCE_CAP", None)
     normalize: Normalization = _learning("SLIPSTREAM_NORMALIZE", Normalization.TOKENS)
@@ -156,7 +116,7 @@ class TrainerSettings(EnvironmentSettings):
     dpo_learning_rate: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_DPO_LEARNING_RATE", 5e-5)
     dpo_epochs: Count = _learning("SLIPSTREAM_DPO_EPOCHS", 1)
     dpo_beta: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_DPO_BETA", 0.1)
-    lora_rank: Annotated[int, AfterValidator(_known_rank)] = _learning("SLIPSTREAM_LORA_RANK", 8)
+    lora_rank: Annotated[int, AfterValidator(known_rank)] = _learning("SLIPSTREAM_LORA_RANK", 8)
     lora_alpha: Annotated[float, Field(gt=0)] = _learning("SLIPSTREAM_LORA_ALPHA", 16.0)
     seed: int = _learning("SLIPSTREAM_SEED", 0)
     # how it runs

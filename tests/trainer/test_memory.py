@@ -19,7 +19,7 @@ from trainer.grpo.packing import pack
 from trainer.grpo.samples import Sample, merge_turns
 from trainer.memory import available_mib
 from trainer.memory_plan import Cut, ModelShape, choose_cuts, fitted, predicted_mib, shape_of
-from trainer.settings import Checkpointing
+from trainer.setting_types import Checkpointing
 from trainer.update import accumulate, update
 
 SMOLLM2 = ModelShape(30, 576, 1536, 576, 192, 49_152, is_tied=True, rank=8, number_bytes=4)
