@@ -50,9 +50,10 @@ def available_mib(device: str, cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     if is_gpu(device):
         import torch
 
-        return torch.cuda.mem_get_info()[0] // MIB
+        return int(torch.cuda.mem_get_info()[0]) // MIB
     own = psutil.Process().memory_info().rss
-    return min([psutil.virtual_memory().available, *_left_of_limits(cgroup)]) // MIB + own // MIB
+    left = min([psutil.virtual_memory().available, *_left_of_limits(cgroup)])
+    return int(left) // MIB + int(own) // MIB
 
 
 def _left_of_limits(cgroup: Path) -> list[int]:

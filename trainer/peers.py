@@ -24,7 +24,9 @@ class Deal:
 
 
 class Peers(Protocol):
-    needs_equal_passes: bool  # each pass is made by all at once: then rows hang on no stems
+    @property
+    def needs_equal_passes(self) -> bool:
+        """Whether each pass is made by all at once: then rows hang on no stems."""
 
     def deal(self, rows: Sequence[PackedRow]) -> Deal: ...
 

@@ -71,7 +71,7 @@ def exact_gradients(
         network.get_submodule(prefix.removeprefix("base_model.model.")).register_forward_hook(hook)
     num_tokens = sum(sample.num_sampled for sample in samples)
     for sample in samples:
-        (loss_of(network, sample, cap) / num_tokens).backward()
+        (loss_of(network, sample, cap) / num_tokens).backward()  # type: ignore[no-untyped-call]
     return {name: value.grad for name, value in exact.items() if value.grad is not None}
 
 

@@ -100,7 +100,7 @@ def measured(usage: Usage) -> Any:
     from transformers import TrainerCallback
 
     class Measured(TrainerCallback):
-        def on_step_end(self, _args: Any, state: Any, _control: Any, **_told: Any) -> None:
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002 - its names
             if state.global_step == 1:
                 usage.begin()
             else:
