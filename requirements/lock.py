@@ -11,6 +11,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PYTHON_VERSION = "3.11"
+# All but wandb: who wants it installs it, and what it brings (a beta among it) is in nobody else's way.
+EXTRAS = ("proxy", "trainer", "client", "local", "files", "tensorboard", "demo", "dev")
 PARTS = {
     "proxy.lock": ("pyproject.toml", "--extra", "proxy"),
     "trainer.lock": ("pyproject.toml", "--extra", "trainer", "--extra", "files"),
@@ -43,7 +45,8 @@ def write(name: str, lines: list[str]) -> None:
 
 
 def main() -> None:
-    write("all.lock", resolve("pyproject.toml", "--all-extras", "requirements/vllm.in"))
+    extras = [option for name in EXTRAS for option in ("--extra", name)]
+    write("all.lock", resolve("pyproject.toml", *extras, "requirements/vllm.in"))
     for name, sources in PARTS.items():
         write(name, resolve(*sources, "--constraints", "requirements/all.lock"))
 
