@@ -56,7 +56,7 @@ def _of(rows: Rows, shape: str, side: str) -> Rows:
 
 
 def _ratio(above: Rows, below: Rows, figure: str) -> float:
-    return median(a[figure] / b[figure] for a, b in zip(above, below, strict=True))
+    return float(median(a[figure] / b[figure] for a, b in zip(above, below, strict=True)))
 
 
 def verdicts(figures: dict[str, float]) -> list[Verdict]:
