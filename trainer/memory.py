@@ -50,9 +50,10 @@ def available_mib(device: str, cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     if is_gpu(device):
         import torch
 
-        return torch.cuda.mem_get_info()[0] // MIB
-    own = psutil.Process().memory_info().rss
-    return min([psutil.virtual_memory().available, *_left_of_limits(cgroup)]) // MIB + own // MIB
+        return int(torch.cuda.mem_get_info()[0]) // MIB
+    own = int(psutil.Process().memory_info().rss)
+    free = int(psutil.virtual_memory().available)
+    return (min([free, *_left_of_limits(cgroup)]) + own) // MIB
 
 
 def _left_of_limits(cgroup: Path) -> list[int]:
