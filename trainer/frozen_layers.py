@@ -81,8 +81,8 @@ class _RmsNorm(torch.autograd.Function):
         scale = torch.linalg.vector_norm(exact, dim=-1, keepdim=True).square_()
         scale = scale.div_(x.shape[-1]).add_(epsilon).rsqrt_()
         ctx.save_for_backward(x, weight_I, scale)
-        scaled: Tensor = (exact * scale).to(x.dtype)
-        return scaled.mul_(weight_I)
+        normed: Tensor = (exact * scale).to(x.dtype)
+        return normed.mul_(weight_I)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:

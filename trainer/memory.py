@@ -51,9 +51,9 @@ def available_mib(device: str, cgroup: Path = Path("/sys/fs/cgroup")) -> int:
         import torch
 
         return int(torch.cuda.mem_get_info()[0]) // MIB
-    own = psutil.Process().memory_info().rss
-    left = min([psutil.virtual_memory().available, *_left_of_limits(cgroup)])
-    return int(left) // MIB + int(own) // MIB
+    own = int(psutil.Process().memory_info().rss)
+    free = int(psutil.virtual_memory().available)
+    return (min([free, *_left_of_limits(cgroup)]) + own) // MIB
 
 
 def _left_of_limits(cgroup: Path) -> list[int]:
