@@ -58,8 +58,11 @@ def test_tokens_of_calls_that_cannot_be_trained_or_were_not_judged_are_below_the
     engine, make_trainer
 ) -> None:
     trainer = make_trainer(group_grace_seconds=0)
-    add_group(engine, 1, [1.0, 0.0], temperature=0)
-    add_group(engine, 2, [1.0, 0.0, None])
+    add_group(engine, 1, [1.0, 0.0, None])
+    [spoilt, *_] = add_group(engine, 2, [1.0, 0.0])
+    with engine.begin() as connection:
+        change = "UPDATE exchanges SET is_trainable = false, untrainable_reason = 'missing_token_ids' WHERE id = :id"
+        connection.execute(text(change), {"id": spoilt})
     judged = one(
         engine,
         "SELECT sum(e.num_completion_tokens) FROM exchanges e JOIN trajectories t ON t.id = e.trajectory_id"
