@@ -88,7 +88,7 @@ def loss_of(network: Any, sample: Sample, cap: float) -> Tensor:
     for span in sample.spans:
         for index, old in zip(range(span.start, span.stop), span.sampling_logprobs, strict=True):
             new = logprobs[index - 1, sample.token_ids[index]]
-            loss = loss - min(float((new - old).exp()), cap) * span.advantage * new
+            loss = loss - min(float((new.detach() - old).exp()), cap) * span.advantage * new
     return loss
 
 
