@@ -128,6 +128,8 @@ def difference(row: Mapping[str, str], worker: Worker | None) -> str:
     name = fields.get(row["setting"])
     if name is None or name not in worker.settings:
         return ""
+    if name == "memory_mib" and not row["value"]:  # unset: the worker looks how much there is
+        return ""
     value = "" if worker.settings[name] is None else written(worker.settings[name])
     return "" if _same(value, row["value"]) else value or "unset"
 
@@ -139,7 +141,7 @@ def show(rows: list[dict[str, str]], note: str, *, as_json: bool) -> None:
     columns = ["setting", "value", "origin", "read by"]
     if any(row["worker"] for row in rows):
         columns.append("worker")
-        note += " It has other values (column worker): restart it, and it takes these."
+        note += " It has other values (column worker): restart it, and it takes these, but for samples longer than its memory holds."
     show_table(columns, [[row[column] for column in columns] for row in rows])
     typer.echo(note, err=True)
 

@@ -87,6 +87,14 @@ def test_where_the_worker_runs_with_another_value_it_is_shown(
     assert "restart it" not in run.invoke(app, ["config"]).stderr
 
 
+def test_memory_that_the_worker_found_by_itself_is_no_other_value(run: CliRunner, engine: Engine) -> None:
+    with engine.begin() as connection:
+        settings = {"memory_mib": 4096, "sample_max_tokens": 512}
+        worker_started(connection, policy="default", base_model="base", owner="it", settings=settings)
+    differing = {name for name, row in found(run).items() if row["worker"]}
+    assert differing == {"SLIPSTREAM_SAMPLE_MAX_TOKENS"}
+
+
 def test_without_a_ledger_the_settings_are_shown_all_the_same(
     run: CliRunner, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
