@@ -11,7 +11,16 @@ import psutil
 
 MIB = 1 << 20
 STATUS = Path("/proc/self/status")
-CGROUPS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
+# Limit, usage, and what that is made of; lines of the last that are files: of version 1 those of the children included.
+CGROUPS = (
+    ("memory.max", "memory.current", "memory.stat", ("active_file", "inactive_file")),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        ("total_active_file", "total_inactive_file"),
+    ),
+)
 
 
 def begin_peak() -> None:
@@ -58,12 +67,22 @@ def available_mib(device: str, cgroup: Path = Path("/sys/fs/cgroup")) -> int:
 
 def _left_of_limits(cgroup: Path) -> list[int]:
     found = []
-    for limit, usage in CGROUPS:
+    for limit, usage, details, files in CGROUPS:
         try:
-            found.append(int((cgroup / limit).read_text()) - int((cgroup / usage).read_text()))
+            left = int((cgroup / limit).read_text()) - int((cgroup / usage).read_text())
         except (OSError, ValueError):  # no such file, or "max"
             continue
+        found.append(left + _cache(cgroup / details, files))
     return found
+
+
+def _cache(details: Path, files: tuple[str, ...]) -> int:
+    """Files that were read count as used, the base model's own among them; the kernel gives them up when asked."""
+    try:
+        lines = [line.split() for line in details.read_text().splitlines()]
+    except OSError:
+        return 0
+    return sum(int(line[1]) for line in lines if line and line[0] in files)
 
 
 def give_memory_back() -> None:

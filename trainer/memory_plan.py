@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from trainer.errors import BatchError
+from trainer.errors import BatchError, SurroundingsError
 from trainer.grpo.head_chunks import chunk_tokens
 from trainer.grpo.samples import Sample
 from trainer.grpo.stems import num_own_tokens, plan_rows
@@ -69,7 +69,7 @@ def shape_of(config: Any, rank: int, number_bytes: int) -> ModelShape:
     return ModelShape(
         num_layers=text.num_hidden_layers,
         hidden=text.hidden_size,
-        intermediate=text.intermediate_size,
+        intermediate=getattr(text, "intermediate_size", None) or 4 * text.hidden_size,
         attention=text.num_attention_heads * head,
         key_value=(getattr(text, "num_key_value_heads", None) or text.num_attention_heads) * head,
         vocabulary=text.vocab_size,
@@ -176,7 +176,8 @@ def _with_prediction(
 def fitted(settings: TrainerSettings) -> TrainerSettings:
     """What memory there is now, and samples no longer than fit into it; a base that is not known yet bounds nothing.
 
-    Called once, before the model is loaded: every step that this worker begins keeps it.
+    Called once, before the model is loaded: every step that this worker begins keeps it. Raises SurroundingsError where not
+    even a short sample fits: with such a bound every group would be closed as too long, for good.
     """
     memory_mib = settings.memory_mib or _available_mib_of_each(settings)
     shape = base_shape(settings)
@@ -184,11 +185,15 @@ def fitted(settings: TrainerSettings) -> TrainerSettings:
     if shape is not None:
         chunk = chunk_tokens(shape.vocabulary, is_gpu=is_gpu(settings.device))
         most = longest_sample(shape, memory_mib, settings.gradient_checkpointing, chunk, most)
+    if most < min(MIN_ROW_TOKENS, settings.sample_max_tokens):
+        raise SurroundingsError(
+            f"{settings.base_model} cannot be trained within the {memory_mib} MiB that are free. {REMEDY}"
+        )
     if most < settings.sample_max_tokens:
         logger.warning(
             "samples_bounded_by_memory", sample_max_tokens=most, memory_mib=memory_mib, remedy=REMEDY
         )
-    return settings.model_copy(update={"memory_mib": memory_mib, "sample_max_tokens": max(most, 1)})
+    return settings.model_copy(update={"memory_mib": memory_mib, "sample_max_tokens": most})
 
 
 def _available_mib_of_each(settings: TrainerSettings) -> int:

@@ -12,7 +12,7 @@ from transformers import AutoConfig
 
 from tests.trainer.test_frozen_layers import kept_bytes, make
 from tests.trainer.tiny import random_samples, turn
-from trainer.errors import BatchError
+from trainer.errors import BatchError, SurroundingsError
 from trainer.fitting import fitting
 from trainer.frozen_layers import lean
 from trainer.grpo.packing import pack
@@ -114,6 +114,15 @@ def test_samples_that_cannot_fit_are_bounded_before_the_step_and_kept_with_it(se
     assert elsewhere.sample_max_tokens == settings.sample_max_tokens
 
 
+def test_where_nothing_fits_the_worker_does_not_start_instead_of_closing_every_group(settings_of) -> None:
+    with pytest.raises(SurroundingsError, match="SLIPSTREAM_TRAINER_MEMORY_MIB"):
+        fitted(settings_of(memory_mib=100))
+
+
+def test_a_family_that_names_its_mlp_otherwise_has_a_shape() -> None:
+    assert shape_of(AutoConfig.for_model("gpt2", n_embd=32, n_head=4), 8, 4).intermediate == 128
+
+
 def test_without_a_setting_what_is_free_counts(settings_of) -> None:
     memory_mib = fitted(settings_of()).memory_mib
     assert memory_mib is not None
@@ -129,6 +138,27 @@ def test_a_containers_limit_bounds_what_is_available(tmp_path: Path) -> None:
     assert (
         200 <= available_mib("cpu", tmp_path) < 200 + 4096
     )  # what this process has already counts as its own
+
+
+@pytest.mark.parametrize(
+    ("limit", "usage", "details", "prefix"),
+    [
+        ("memory.max", "memory.current", "memory.stat", ""),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
+    ],
+)
+def test_files_that_were_read_take_no_memory_of_a_container(
+    tmp_path: Path, limit: str, usage: str, details: str, prefix: str
+) -> None:
+    (tmp_path / limit).parent.mkdir(exist_ok=True)
+    (tmp_path / limit).write_text(f"{300 << 20}\n")
+    (tmp_path / usage).write_text(f"{290 << 20}\n")
+    full = available_mib("cpu", tmp_path)
+    (tmp_path / details).write_text(
+        f"anon {90 << 20}\nactive_file 0\ninactive_file 0\n{prefix}active_file {50 << 20}\n"
+        f"{prefix}inactive_file {150 << 20}\nworkingset_refault_file 7\n"
+    )
+    assert 190 <= available_mib("cpu", tmp_path) - full <= 210
 
 
 @pytest.mark.parametrize("row_tokens", [20, 10_000])
