@@ -6,12 +6,13 @@ What has a name never changes, here as on the disk (I7).
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 import fsspec
 
 from trainer.adapter_files import sha256_of, write_directory
-from trainer.errors import AdapterRefusedError, StoreUnreachableError
+from trainer.errors import AdapterRefusedError, StoreUnreachableError, TrainerError
 
 MANIFEST = "manifest.json"
 
@@ -32,35 +33,31 @@ class Store:
         """Idempotent. Raises AdapterRefusedError where another adapter has this name, StoreUnreachableError to try again."""
         contents = {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
         digests = {name: sha256_of(content) for name, content in contents.items()}
-        try:
+        with _reached():
             known = self._digests(name)
             if known is None:
                 for file, content in contents.items():
                     self._write(f"{name}/{file}", content)
                 self._write(f"{name}/{MANIFEST}", json.dumps(digests, sort_keys=True).encode())
-        except OSError as error:
-            raise _unreachable(error) from error
         if known not in (None, digests):
             raise AdapterRefusedError(f"the adapters' store holds another {name}: a name is never used again")
 
     def missing(self, root: Path) -> list[str]:
         """The names that are published and not below `root`. Raises StoreUnreachableError to try again."""
-        try:
+        with _reached():
             return [name for name in self._names() if not (root / name).exists()]
-        except OSError as error:
-            raise _unreachable(error) from error
 
     def fetch(self, name: str, root: Path) -> None:
         """It is there afterwards, whole. Raises StoreUnreachableError to try again, AdapterRefusedError where a file is not
         what the manifest says.
         """
-        try:
-            digests = self._digests(name) or {}
+        with _reached():
+            digests = self._digests(name)
+            if not digests:  # an empty directory would have the name for ever
+                raise AdapterRefusedError(f"the manifest of {name} in the adapters' store is gone, or not whole")
             if any("/" in file or file.startswith(".") for file in digests):
                 raise AdapterRefusedError(f"the manifest of {name} in the adapters' store names other places")
             contents = {file: self._files.cat_file(f"{self._root}/{name}/{file}") for file in digests}
-        except OSError as error:
-            raise _unreachable(error) from error
         for file, content in contents.items():
             if sha256_of(content) != digests[file]:
                 raise AdapterRefusedError(
@@ -79,12 +76,12 @@ class Store:
                     yield str(name)
 
     def _digests(self, name: str) -> dict[str, str] | None:
+        """None where it is not there, or not whole: whoever wrote it died, and nobody has pulled by it."""
         try:
-            content = self._files.cat_file(f"{self._root}/{name}/{MANIFEST}")
-        except FileNotFoundError:
+            digests = json.loads(self._files.cat_file(f"{self._root}/{name}/{MANIFEST}"))
+        except (FileNotFoundError, ValueError):
             return None
-        digests: dict[str, str] = json.loads(content)
-        return digests
+        return digests if isinstance(digests, dict) else None
 
     def _write(self, place: str, content: bytes) -> None:
         path = f"{self._root}/{place}"
@@ -94,5 +91,14 @@ class Store:
         self._files.pipe_file(path, content)
 
 
-def _unreachable(error: OSError) -> StoreUnreachableError:
-    return StoreUnreachableError(f"the adapters' store does not answer ({type(error).__name__})")
+@contextmanager
+def _reached() -> Iterator[None]:
+    """Whatever a cloud's library raises means "try again": botocore's and gcsfs' errors are no OSErrors."""
+    try:
+        yield
+    except TrainerError:
+        raise
+    except Exception as error:
+        raise StoreUnreachableError(
+            f"the adapters' store does not answer ({type(error).__name__})"
+        ) from error

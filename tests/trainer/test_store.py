@@ -73,6 +73,54 @@ def test_a_file_that_is_not_what_its_manifest_says_is_not_given_a_name(
     assert not (tmp_path / "vllm" / adapter.name).exists()
 
 
+@pytest.mark.parametrize("manifest", [None, b"{}", b"[]", b'{"adapter_config.json": "12'])
+def test_without_a_whole_manifest_no_directory_gets_the_name(
+    url: str, adapter: Path, tmp_path: Path, manifest: bytes | None
+) -> None:
+    """It may go, or be written, between the list and the fetch."""
+    store = Store(url)
+    if manifest is not None:
+        store._write(f"{adapter.name}/manifest.json", manifest)
+    with pytest.raises(AdapterRefusedError, match="manifest"):
+        store.fetch(adapter.name, tmp_path / "vllm")
+    assert not (tmp_path / "vllm").exists()
+
+
+def test_a_manifest_that_was_written_by_half_is_written_again(
+    url: str, adapter: Path, tmp_path: Path
+) -> None:
+    store = Store(url)
+    store._write(f"{adapter.name}/manifest.json", b'{"adapter_config.json": "12')
+    store.push(adapter.name, adapter)
+    assert pull(store, tmp_path / "vllm") == [adapter.name]
+
+
+class _EndpointError(Exception):
+    """As botocore's: a network error that is no OSError."""
+
+
+class _Away:
+    def __getattr__(self, name: str) -> object:
+        raise _EndpointError("could not connect to https://key:hunter2@host")
+
+
+def test_a_library_whose_errors_are_no_os_errors_is_waited_for_too(
+    url: str, adapter: Path, tmp_path: Path
+) -> None:
+    """Else publishing would count it as refused, and after a minute set the step aside."""
+    store = Store(url)
+    store._files = _Away()
+    for ask in (
+        lambda: store.push(adapter.name, adapter),
+        lambda: store.missing(tmp_path),
+        lambda: store.fetch(adapter.name, tmp_path),
+    ):
+        with pytest.raises(StoreUnreachableError, match="_EndpointError") as caught:
+            ask()
+        assert "hunter2" not in str(caught.value)
+    assert pull(store, tmp_path) == []
+
+
 @pytest.mark.parametrize("file", ["../../outside", ".hidden"])
 def test_no_manifest_writes_outside_of_its_directory(url: str, file: str, tmp_path: Path) -> None:
     store = Store(url)
