@@ -36,7 +36,8 @@ def test_what_is_wrong_is_named(arguments: dict[str, Any], param: str, said: str
     [
         (int, 2, True), (int, True, False), (int, 2.0, False), (float, 2, True), (float, 0.5, True),
         (float, True, False), (float, "1", False), (str, "a", True), (str, ["a"], False), (list, ["a"], True),
-        (list, [1], False), (list, "a", False),
+        (list, [1], False), (list, "a", False), (int, 10**400, False), (float, -(10**400), False),
+        (float, float("nan"), False), (float, float("inf"), False),
     ],
 )  # fmt: skip
 def test_a_value_has_the_type_that_the_list_says(
