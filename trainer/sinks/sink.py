@@ -25,9 +25,9 @@ class Sink(Protocol):
 def run_name(policy: Policy) -> str:
     """As people see it. The same line in another ledger is another run: its id ends otherwise.
 
-    Example: `default-5f0c2a91`, `acme@default-77b1e002`.
+    Example: `default-5f0c2a91`, `acme@default-77b1e002`. It names files, so `org/name` becomes `org-name`.
     """
-    return f"{policy.line}-{policy.id.hex[-8:]}"
+    return f"{policy.line.replace('/', '-')}-{policy.id.hex[-8:]}"
 
 
 def figures_of(row: dict[str, Any]) -> list[tuple[Figure, float]]:

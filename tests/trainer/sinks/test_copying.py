@@ -5,6 +5,7 @@ from threading import Event, Thread
 
 import pytest
 
+from ledger.policies import ensure_policy
 from tests.trainer.sinks.conftest import FakeSink
 from trainer.sinks import chosen, copying
 from trainer.sinks.chosen import Sinks
@@ -28,6 +29,14 @@ def test_a_step_is_copied_once_also_by_the_next_worker(engine, policy, add_step,
     again = FakeSink(sink.folder)
     assert Copying(again, engine, lambda: [policy]).copy() == 1
     assert again.written == [("default", 2)]
+
+
+def test_a_policy_with_a_slash_in_its_name_is_copied_as_any(engine, add_step, sink) -> None:
+    with engine.begin() as connection:
+        policy = ensure_policy(connection, name="org/model", base_model="m")
+    add_step(policy, 1)
+    assert Copying(sink, engine, lambda: [policy]).copy() == 1
+    assert sink.written == [("org/model", 1)]
 
 
 def test_a_long_line_is_copied_whole(engine, policy, add_step, sink, monkeypatch) -> None:
