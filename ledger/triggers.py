@@ -143,6 +143,7 @@ def _is_old(triggers: Triggers, situation: Situation) -> bool:
 
 
 def _rested_at(triggers: Triggers, situation: Situation) -> datetime | None:
-    if situation.published_at is None:
+    """None where nothing is to be waited for; a moment that is still to come was told by a clock that was wrong."""
+    if situation.published_at is None or situation.published_at > situation.now:
         return None
     return situation.published_at + timedelta(seconds=triggers.min_seconds_between_versions)

@@ -41,6 +41,7 @@ CASES: list[tuple[dict[str, object], dict[str, object], tuple[str, ...]]] = [
     ({}, {"version": 3, "published_at": ago(seconds=59)}, ("interval",)),
     ({}, {"version": 3, "published_at": ago(seconds=60)}, ()),
     ({}, {"waiting_since": ago(hours=9), "published_at": ago(seconds=1)}, ("interval",)),  # age does not pass it
+    ({}, {"version": 3, "published_at": ago(days=-400)}, ()),  # Postgres' clock was wrong, and was set right
     ({}, {"paused_at": ago(days=1)}, ("resumption",)),
     (
         {"train_hours": "22:00-06:00"},
