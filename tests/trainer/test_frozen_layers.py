@@ -6,7 +6,7 @@ import pytest
 import torch
 from peft import get_peft_model
 from torch import nn
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from tests.trainer.tiny import VOCABULARY
 from trainer.frozen_layers import lean
@@ -99,6 +99,17 @@ class ShiftedRMSNorm(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon) * (1 + self.weight)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_mlp_of_another_activation_stays_as_it_is_however_small_its_weights(dtype: torch.dtype) -> None:
+    config = LlamaConfig(
+        vocab_size=50, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        hidden_act="gelu", initializer_range=0.005,
+    )  # fmt: skip
+    torch.manual_seed(4)
+    peft = get_peft_model(LlamaForCausalLM(config).to(dtype), lora_config(LoraShape()))
+    assert lean(peft) == 7 + 3  # its linear layers and norms
 
 
 def test_a_layer_that_computes_something_else_stays_as_it_is() -> None:
