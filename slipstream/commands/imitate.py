@@ -99,6 +99,7 @@ def _planned(
     """What the step would be built from, by its own functions: without a worker, model or GPU."""
     settings = planning_settings()
     from ledger.policies import read_policies
+    from trainer.errors import TrainerError
     from trainer.plan import reading
     from trainer.rehearsal import rehearse
 
@@ -107,7 +108,10 @@ def _planned(
         if len(known) != 1:
             names = ", ".join(p.name for p in known) or "there is none"
             raise SlipstreamError(f"Say which policy of project {project} with --policy: {names}.")
-        return rehearse(connection, known[0], kind, arguments, settings)
+        try:
+            return rehearse(connection, known[0], kind, arguments, settings)
+        except TrainerError as error:
+            raise SlipstreamError(str(error)) from error
 
 
 def _show(found: dict[str, Any], *, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from ledger.text import from_storable
 from ledger.vocabulary import LeftOut, SftSource
 from ledger.wishes import SftWish, sft_wish
 from trainer.claim import Step
-from trainer.errors import BatchError
+from trainer.errors import BatchError, SurroundingsError
 from trainer.grpo.samples import Sample, Turn, merge_turns
 from trainer.imitation.candidates import Candidate, find_candidates
 from trainer.imitation.imitated import LeftOutError, imitated_turn
@@ -92,8 +92,15 @@ def read_material(connection: Connection, step: Step, settings: TrainerSettings)
 
 
 def _template_of(wish: SftWish, settings: TrainerSettings) -> Template | None:
-    """Recorded ids need none, and a base without a tokenizer still learns from them."""
-    return None if wish.source is SftSource.BEST else template_of(settings.base_model)
+    """Recorded ids need none, and a base without a tokenizer still learns from them. Raises BatchError: a step that waited for
+    a tokenizer would hold back every other step of its policy, and whoever asked can ask again.
+    """
+    if wish.source is SftSource.BEST:
+        return None
+    try:
+        return template_of(settings.base_model)
+    except SurroundingsError as error:
+        raise BatchError(str(error)) from error
 
 
 def _row(

@@ -1,5 +1,8 @@
 """What a step of sft does not imitate, and what it says about it (I10)."""
 
+import shutil
+import time
+
 import pytest
 
 from ledger.rewards.posting import post_reward
@@ -16,7 +19,7 @@ from tests.trainer.imitation.given import (
     whose,
 )
 from tests.trainer.test_erased import erase_trajectories_of
-from tests.trainer.traffic import begin_policy, one, rows
+from tests.trainer.traffic import add_group, begin_policy, one, rows
 from trainer.step import tick
 
 END, ASSISTANT, USER = 2, 5, 4
@@ -157,3 +160,27 @@ def test_only_what_came_since_then_is_imitated_and_no_more_than_the_limit(engine
     sft(trainer, "teacher", since="2021-01-01")
     assert rows(engine, "SELECT exchange_id FROM step_samples") == [(made[2].call_id,)]
     assert metrics_of_step(engine)["left_out"] == {"over_limit": 1}
+
+
+def test_a_base_without_a_tokenizer_ends_the_step_and_holds_back_no_other(
+    engine, make_trainer, tiny_path, tmp_path
+) -> None:
+    """A step that waited for one would be the policy's only step for ever, and whoever asked could not withdraw it."""
+    names = ("config.json", "model.safetensors")
+    base = tmp_path / "weights-only"
+    base.mkdir()
+    for name in names:
+        shutil.copy(tiny_path / name, base)
+    trainer = make_trainer(base_model=str(base), retry_seconds=0.001, step_groups=1, step_min_tokens=0)
+    demonstrate(engine, answered(engine, 1).call_id, "yes.")
+    assert sft(trainer, "demonstrations").state is StepState.CLAIMED
+    time.sleep(0.01)
+    tick(trainer)
+    assert rows(engine, "SELECT state, attempt FROM training_steps") == [("failed", 2)]
+    [(state, reason)] = rows(engine, "SELECT state, reason FROM step_requests")
+    assert state == "done"
+    assert "tokenizer" in reason
+    add_group(engine, 2, [1.0, 0.0])
+    step = tick(trainer)
+    assert step is not None
+    assert (step.kind, step.state) == (StepKind.GRPO, StepState.PUBLISHED)
