@@ -7,7 +7,7 @@ from ledger.groups.readiness import Readiness
 from ledger.groups.waiting import scored_groups
 from ledger.vocabulary import GroupWaitsFor, StepKind
 from trainer.beginning import Asked, Beginning, Refusal
-from trainer.ready import next_groups
+from trainer.ready import groups_now, with_room
 
 MOST_COUNTED = 200
 NOTHING_SCORED = "No open group has a reward that counts: reward some calls, and ask again."
@@ -18,7 +18,8 @@ def take(asked: Asked) -> Beginning | Refusal:
     when = asked.settings.readiness()
     if asked.request.arguments.get("skip_grace"):
         when = replace(when, grace_seconds=0.0)
-    ready = next_groups(asked.connection, asked.policy.id, asked.settings, asked.among, when)
+    found = groups_now(asked.connection, asked.policy.id, asked.settings, asked.among, when)
+    ready = with_room(found, asked.settings)
     if not ready:
         return Refusal(what_is_missing(asked, when))
     return Beginning(StepKind.GRPO, asked.settings.learning(), tuple(group.group_id for group in ready))

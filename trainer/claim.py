@@ -19,7 +19,7 @@ from ledger.vocabulary import ACTIVE_STEP_STATES, StepKind, StepState
 from trainer.adapter_names import highest_version_on_disk
 from trainer.beginning import Beginning
 from trainer.new_line import is_contested, live_at_beginning, next_parent
-from trainer.ready import next_groups
+from trainer.ready import groups_now, with_room
 from trainer.requested import requested
 from trainer.scored import ScoredGroups
 from trainer.settings import TrainerSettings
@@ -109,10 +109,11 @@ def claim(
         if step is not None:
             take_request(connection, request.id, step.id)
         return step
-    ready = next_groups(connection, policy.id, settings, among)
+    ready = groups_now(connection, policy.id, settings, among)
     if waits_for(settings.triggers(), read_situation(connection, policy.id, ready)):
         return None
-    due = Beginning(StepKind.GRPO, settings.learning(), tuple(group.group_id for group in ready))
+    taken = tuple(group.group_id for group in with_room(ready, settings))
+    due = Beginning(StepKind.GRPO, settings.learning(), taken)
     return _begin(connection, policy, locked.live_version, settings, owner, due)
 
 

@@ -21,7 +21,7 @@ from ledger.workers import worker_of
 from trainer.build import Batch, read_batch
 from trainer.claim import ACTIVE, Step
 from trainer.policy_settings import trained_settings
-from trainer.ready import next_groups
+from trainer.ready import groups_now, with_room
 from trainer.settings import TrainerSettings
 from trainer.snapshot import snapshot
 
@@ -95,10 +95,11 @@ def _nobodys() -> dict[str, Any]:
 
 
 def _plan(connection: Connection, policy: Policy, settings: TrainerSettings) -> dict[str, Any]:
-    ready = next_groups(connection, policy.id, settings)
+    all_ready = groups_now(connection, policy.id, settings)
+    ready = with_room(all_ready, settings)
     batch = read_batch(connection, _step_of(policy), settings, [group.group_id for group in ready])
     active = connection.execute(ACTIVE_STEP, {"policy_id": policy.id}).mappings().first()
-    missing = what_is_missing(settings.triggers(), read_situation(connection, policy.id, ready))
+    missing = what_is_missing(settings.triggers(), read_situation(connection, policy.id, all_ready))
     found = {
         "active_step": dict(active) if active else None,
         "is_due": not missing["waits_for"],

@@ -1,4 +1,4 @@
-"""The groups that a step would take now. Asking changes nothing."""
+"""The groups that are ready now, and those of them that a step would take. Asking changes nothing."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -11,17 +11,23 @@ from trainer.settings import TrainerSettings
 READ_AHEAD = 4  # times the ceiling: what teaches nothing, or proves too large, takes no place in a step
 
 
-def next_groups(
+def groups_now(
     connection: Connection,
     policy_id: UUID,
     settings: TrainerSettings,
     among: Sequence[UUID] | None = None,
     readiness: Readiness | None = None,
 ) -> list[ReadyGroup]:
-    """The groups (or those of them) that are ready by these settings, or by `readiness`; oldest first."""
+    """The groups (or those of them) that are ready by these settings, or by `readiness`; oldest first. By all of them it is
+    decided whether a step begins, also by those that it has no room for.
+    """
     when = readiness or settings.readiness()
-    found = ready_groups(connection, policy_id, when, limit=settings.step_max_groups, among=among)
-    return within(found, READ_AHEAD * settings.step_max_tokens)
+    return ready_groups(connection, policy_id, when, limit=settings.step_max_groups, among=among)
+
+
+def with_room(ready: Sequence[ReadyGroup], settings: TrainerSettings) -> list[ReadyGroup]:
+    """Those of them that the step reads."""
+    return within(ready, READ_AHEAD * settings.step_max_tokens)
 
 
 def within(ready: Sequence[ReadyGroup], max_tokens: int) -> list[ReadyGroup]:

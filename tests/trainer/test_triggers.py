@@ -84,6 +84,17 @@ def test_a_step_that_is_full_passes_the_floor(engine, make_trainer) -> None:
     assert tick(trainer).state is StepState.PUBLISHED
 
 
+def test_groups_that_the_step_has_no_room_for_count_all_the_same(engine, make_trainer) -> None:
+    """Else a count that is larger than what a step reads is never reached, however many are ready."""
+    trainer = make_trainer(step_groups=3, step_max_tokens=1, step_min_tokens=0)
+    for seed in (1, 2, 3):
+        add_group(engine, seed, [1.0, 0.0])
+    plan = planned(trainer)
+    assert (plan["is_due"], plan["num_groups_needed"], len(plan["groups"])) == (True, 0, 1)
+    assert tick(trainer).state is StepState.PUBLISHED
+    assert one(engine, "SELECT count(*) FROM groups WHERE state = 'open'") == 2
+
+
 def test_versions_keep_their_distance(engine, make_trainer) -> None:
     trainer = make_trainer(min_seconds_between_versions=3600)
     add_group(engine, 1, [1.0, 0.0])
