@@ -69,7 +69,9 @@ def _fits(value: Any, wanted: type) -> bool:
     if wanted is str:
         return _is_text(value)
     is_number = isinstance(value, int | float) if wanted is float else isinstance(value, wanted)
-    return is_number and abs(value) <= MOST  # NaN is not; a number of 400 digits is asked nothing that takes a float
+    return (
+        is_number and abs(value) <= MOST
+    )  # NaN is not; a number of 400 digits is asked nothing that takes a float
 
 
 def _is_text(value: Any) -> bool:

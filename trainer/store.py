@@ -54,7 +54,9 @@ class Store:
         with _reached():
             digests = self._digests(name)
             if not digests:  # an empty directory would have the name for ever
-                raise AdapterRefusedError(f"the manifest of {name} in the adapters' store is gone, or not whole")
+                raise AdapterRefusedError(
+                    f"the manifest of {name} in the adapters' store is gone, or not whole"
+                )
             if any("/" in file or file.startswith(".") for file in digests):
                 raise AdapterRefusedError(f"the manifest of {name} in the adapters' store names other places")
             contents = {file: self._files.cat_file(f"{self._root}/{name}/{file}") for file in digests}
