@@ -16,6 +16,7 @@ from trainer.grpo.head_chunks import chunk_tokens
 from trainer.grpo.samples import Sample
 from trainer.grpo.stems import num_own_tokens, plan_rows
 from trainer.memory import available_mib, is_gpu
+from trainer.policy_settings import trained_settings
 from trainer.setting_types import Checkpointing
 from trainer.settings import TrainerSettings
 
@@ -174,26 +175,40 @@ def _with_prediction(
 
 
 def fitted(settings: TrainerSettings) -> TrainerSettings:
-    """What memory there is now, and samples no longer than fit into it; a base that is not known yet bounds nothing.
+    """What memory there is now, and for each policy that is trained samples no longer than fit into it.
 
-    Called once, before the model is loaded: every step that this worker begins keeps it. Raises SurroundingsError where not
-    even a short sample fits: with such a bound every group would be closed as too long, for good.
+    Called once, before a model is loaded: every step that this worker begins keeps it. Raises SurroundingsError where not even
+    a short sample fits: with such a bound every group would be closed as too long, for good.
     """
-    memory_mib = settings.memory_mib or _available_mib_of_each(settings)
+    settings = settings.model_copy(
+        update={"memory_mib": settings.memory_mib or _available_mib_of_each(settings)}
+    )
+    tables, own_most = dict(settings.policies), settings.sample_max_tokens
+    for own in trained_settings(settings):
+        if (most := _most_tokens(own)) == own.sample_max_tokens:
+            continue
+        facts = {"policy": own.policy, "sample_max_tokens": most, "memory_mib": own.memory_mib}
+        logger.warning("samples_bounded_by_memory", **facts, remedy=REMEDY)
+        if own.policy in tables:
+            tables[own.policy] = tables[own.policy] | {"sample_max_tokens": most}
+        else:
+            own_most = most
+    return settings.model_copy(update={"policies": tables, "sample_max_tokens": own_most})
+
+
+def _most_tokens(settings: TrainerSettings) -> int:
+    """Of one policy's samples; a base that is not known yet bounds nothing."""
+    memory_mib, most = settings.memory_mib, settings.sample_max_tokens
     shape = base_shape(settings)
-    most = settings.sample_max_tokens
-    if shape is not None:
-        chunk = chunk_tokens(shape.vocabulary, is_gpu=is_gpu(settings.device))
-        most = longest_sample(shape, memory_mib, settings.gradient_checkpointing, chunk, most)
-    if most < min(MIN_ROW_TOKENS, settings.sample_max_tokens):
+    if shape is None or memory_mib is None:
+        return most
+    chunk = chunk_tokens(shape.vocabulary, is_gpu=is_gpu(settings.device))
+    fits = longest_sample(shape, memory_mib, settings.gradient_checkpointing, chunk, most)
+    if fits < min(MIN_ROW_TOKENS, most):
         raise SurroundingsError(
-            f"{settings.base_model} cannot be trained within the {memory_mib} MiB that are free. {REMEDY}"
+            f"{settings.base_model} cannot be trained within the {memory_mib} MiB that there are. {REMEDY}"
         )
-    if most < settings.sample_max_tokens:
-        logger.warning(
-            "samples_bounded_by_memory", sample_max_tokens=most, memory_mib=memory_mib, remedy=REMEDY
-        )
-    return settings.model_copy(update={"memory_mib": memory_mib, "sample_max_tokens": most})
+    return fits
 
 
 def _available_mib_of_each(settings: TrainerSettings) -> int:

@@ -19,6 +19,7 @@ from trainer.grpo.packing import pack
 from trainer.grpo.samples import Sample, merge_turns
 from trainer.memory import available_mib
 from trainer.memory_plan import Cut, ModelShape, choose_cuts, fitted, predicted_mib, shape_of
+from trainer.policy_settings import trained_settings
 from trainer.setting_types import Checkpointing
 from trainer.update import accumulate, update
 
@@ -117,6 +118,26 @@ def test_samples_that_cannot_fit_are_bounded_before_the_step_and_kept_with_it(se
 def test_where_nothing_fits_the_worker_does_not_start_instead_of_closing_every_group(settings_of) -> None:
     with pytest.raises(SurroundingsError, match="SLIPSTREAM_TRAINER_MEMORY_MIB"):
         fitted(settings_of(memory_mib=100))
+
+
+def test_each_policy_is_bounded_by_its_own_table(settings_of, tiny_path: Path) -> None:
+    """Else its long samples would fail their steps, and take the groups beside them along."""
+    tables = {"long": {"sample_max_tokens": 1_000_000}, "short": {"sample_max_tokens": 100}}
+    settings = fitted(settings_of(memory_mib=700, sample_max_tokens=200, policies=tables))
+    found = {own.policy: own.sample_max_tokens for own in trained_settings(settings)}
+    assert (found["default"], found["short"]) == (200, 100)
+    assert 200 < found["long"] < 1_000_000
+
+
+def test_what_this_worker_does_not_train_need_not_fit(settings_of, tiny_path: Path, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    config = AutoConfig.from_pretrained(tiny_path)
+    config.hidden_size, config.num_hidden_layers = 8192, 80
+    config.save_pretrained(large)
+    tables = {"own": {"base_model": str(tiny_path)}}
+    fitted(settings_of(memory_mib=700, base_model=str(large), policies=tables, trained_policies="own"))
+    with pytest.raises(SurroundingsError, match="large"):
+        fitted(settings_of(memory_mib=700, base_model=str(large), policies=tables))
 
 
 def test_a_family_that_names_its_mlp_otherwise_has_a_shape() -> None:
