@@ -11,6 +11,7 @@ from uuid import UUID
 
 import structlog
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from ledger.policies import adapter_name
 from ledger.rewards.pairs import pair_up
@@ -90,10 +91,21 @@ def resume_or_claim(trainer: Trainer) -> tuple[Learner, Step | None]:
     with trainer.engine.begin() as connection:
         if pair_up(connection):
             trainer.scored.clear()  # groups were made of what was judged before
+    broken: Exception | None = None
     for learner in in_turn(learners, trainer.last_policy_id):
-        if (step := _take(trainer, learner)) is not None:
+        try:
+            step = _take(trainer, learner)
+        except (OperationalError, InterfaceError):
+            raise  # Postgres is away, for all of them
+        except Exception as error:  # one policy's trouble holds back no other's
+            logger.exception("policy_not_looked_at", policy=learner.policy.line)
+            broken = broken or error
+            continue
+        if step is not None:
             trainer.last_policy_id = learner.policy.id
             return learner, step
+    if broken is not None:
+        raise broken
     return learners[0], None
 
 

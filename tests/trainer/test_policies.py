@@ -18,7 +18,7 @@ from ledger.workers import worker_of
 from tests.trainer.fake_replica import FakeReplica, running_replica
 from tests.trainer.tiny import save_tiny_model
 from tests.trainer.traffic import call, one, rows
-from trainer.learners import known_learners
+from trainer.learners import Learner, known_learners
 from trainer.plan import read_plan, reading
 from trainer.policy_settings import served_together, settings_of, trained_settings
 from trainer.step import Trainer, tick
@@ -214,3 +214,28 @@ def test_settings_that_were_read_hold_whatever_the_file_says_later(
     monkeypatch.setenv("SLIPSTREAM_SEED", "9")
     assert trainer.settings.with_learning({"learning_rate": 0.25}).seed == 0
     assert settings_of(trainer.settings, "support").seed == 3
+
+
+class _Broken:
+    """As ServableShapes: of one policy its adapter's files are damaged in a way that nobody foresaw."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def allows(self, engine: Engine, learner: Learner) -> bool:
+        if learner.policy.name == self.name:
+            raise KeyError("r")
+        return True
+
+
+def test_a_policy_that_cannot_be_looked_at_holds_back_no_other_and_is_told(
+    engine: Engine, make_trainer: Callable[..., Trainer]
+) -> None:
+    trainer = make_trainer(policies={"support": {}})
+    trainer.servable = _Broken("default")  # type: ignore[assignment]
+    add_group(engine, "default", trainer.settings.base_model, 1)
+    add_group(engine, "support", trainer.settings.base_model, 2)
+    step = tick(trainer)
+    assert (name_of(engine, step), step.state) == ("support", StepState.PUBLISHED)  # type: ignore[union-attr]
+    with pytest.raises(KeyError):
+        tick(trainer)
