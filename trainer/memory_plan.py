@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from trainer.attention_window import shortest_window
 from trainer.errors import BatchError, SurroundingsError
 from trainer.grpo.head_chunks import chunk_tokens
 from trainer.grpo.samples import Sample
@@ -175,7 +176,8 @@ def _with_prediction(
 
 
 def fitted(settings: TrainerSettings) -> TrainerSettings:
-    """What memory there is now, and for each policy that is trained samples no longer than fit into it.
+    """What memory there is now, and for each policy that is trained samples no longer than fit into it, nor longer than the
+    base's attention reaches.
 
     Called once, before a model is loaded: every step that this worker begins keeps it. Raises SurroundingsError where not even
     a short sample fits: with such a bound every group would be closed as too long, for good.
@@ -188,7 +190,7 @@ def fitted(settings: TrainerSettings) -> TrainerSettings:
         if (most := _most_tokens(own)) == own.sample_max_tokens:
             continue
         facts = {"policy": own.policy, "sample_max_tokens": most, "memory_mib": own.memory_mib}
-        logger.warning("samples_bounded_by_memory", **facts, remedy=REMEDY)
+        logger.warning("samples_bounded", **facts, remedy=REMEDY)
         if own.policy in tables:
             tables[own.policy] = tables[own.policy] | {"sample_max_tokens": most}
         else:
@@ -198,10 +200,10 @@ def fitted(settings: TrainerSettings) -> TrainerSettings:
 
 def _most_tokens(settings: TrainerSettings) -> int:
     """Of one policy's samples; a base that is not known yet bounds nothing."""
-    memory_mib, most = settings.memory_mib, settings.sample_max_tokens
-    shape = base_shape(settings)
-    if shape is None or memory_mib is None:
+    memory_mib, most, config = settings.memory_mib, settings.sample_max_tokens, base_config(settings)
+    if config is None or memory_mib is None:
         return most
+    shape, most = base_shape(config, settings), min(most, shortest_window(config) or most)
     chunk = chunk_tokens(shape.vocabulary, is_gpu=is_gpu(settings.device))
     fits = longest_sample(shape, memory_mib, settings.gradient_checkpointing, chunk, most)
     if fits < min(MIN_ROW_TOKENS, most):
@@ -216,13 +218,16 @@ def _available_mib_of_each(settings: TrainerSettings) -> int:
     return available_mib(settings.device) // (1 if is_gpu(settings.device) else settings.processes)
 
 
-def base_shape(settings: TrainerSettings) -> ModelShape | None:
-    """From the base's config.json; None where it cannot be read (loading the base will say why)."""
+def base_config(settings: TrainerSettings) -> Any:
+    """The base's config.json; None where it cannot be read (loading the base will say why)."""
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(settings.base_model)
+        return AutoConfig.from_pretrained(settings.base_model)
     except (OSError, ValueError):
         return None
+
+
+def base_shape(config: Any, settings: TrainerSettings) -> ModelShape:
     shape = shape_of(config, settings.lora_rank, 2 if is_gpu(settings.device) else 4)
     return replace(shape, num_shards=settings.processes if settings.shard == "fsdp" else 1)
