@@ -99,9 +99,10 @@ def move_live(connection: Connection, policy_id: UUID, version: int) -> None:
 
 def check_name(name: str) -> None:
     """Raises LedgerError for a name that no policy can have."""
-    if not name or "@" in name or not name.isprintable() or name != name.strip():
+    steps = name.split("/")  # adapters lie in directories of the policy's name
+    if "@" in name or not name.isprintable() or name != name.strip() or not {"", ".", ".."}.isdisjoint(steps):
         raise LedgerError(
-            f"{name!r} is not a policy name: use letters and digits, and no @ (SLIPSTREAM_POLICY)"
+            f"{name!r} is not a policy name: use letters and digits, no @, and a / only between them (SLIPSTREAM_POLICY)"
         )
 
 

@@ -38,7 +38,7 @@ def test_another_base_model_under_a_known_name_is_refused(connection: Connection
         ensure_policy(connection, name="default", base_model="b")
 
 
-@pytest.mark.parametrize("name", ["", "a@1", " a", "a\n", "a\x00"])
+@pytest.mark.parametrize("name", ["", "a@1", " a", "a\n", "a\x00", "../a", "a/./b", "/a", "a/"])
 def test_a_name_that_a_model_name_cannot_hold_is_refused(connection: Connection, name: str) -> None:
     with pytest.raises(LedgerError, match="policy name"):
         ensure_policy(connection, name=name, base_model="b")
