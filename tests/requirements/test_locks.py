@@ -7,7 +7,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from requirements.lock import PARTS, without_cuda
+from requirements.lock import EXTRAS, PARTS, without_cuda
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -30,8 +30,13 @@ def is_held(requirement: Requirement, locked: dict[str, str]) -> bool:
 
 
 def test_every_dependency_is_locked_at_a_version_that_pyproject_allows() -> None:
-    extras = [text for extra in PROJECT["optional-dependencies"].values() for text in extra]
+    extras = [text for name in EXTRAS for text in PROJECT["optional-dependencies"][name]]
     assert missing(PROJECT["dependencies"] + extras, lock("all.lock")) == []
+
+
+def test_wandb_alone_is_left_to_whoever_wants_it() -> None:
+    assert PROJECT["optional-dependencies"].keys() - set(EXTRAS) == {"wandb"}
+    assert "wandb" not in lock("all.lock")
 
 
 @pytest.mark.parametrize("extra", ["proxy", "trainer"])
