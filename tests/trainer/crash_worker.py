@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ledger.database import sync_engine
-from trainer import build, checkpoint, step, transitions, update
+from trainer import checkpoint, step, transitions, update
 from trainer.model_cache import ModelCache
 from trainer.replica import Replica
 from trainer.settings import TrainerSettings
 
 # (where, name): the process dies when this is called, so everything before it has happened.
 POINTS: dict[str, tuple[Any, str, int]] = {
-    "claimed, nothing built": (build, "read_batch", 1),
+    "claimed, nothing built": (step, "snapshot", 1),
     "samples written, not committed": (transitions, "move", 1),
     "built, nothing updated": (step, "learn", 1),
     "in the middle of the batch": (update, "row_loss", 2),

@@ -11,9 +11,9 @@ from ledger.rewards.posts import RewardPost
 from ledger.vocabulary import Combination, StepState
 from tests.trainer.test_ladder import NOW, add, add_lone, in_group
 from tests.trainer.traffic import add_group, call, one, rows
-from trainer import build, transitions
 from trainer import rewards as reads
 from trainer import step as story
+from trainer import transitions
 from trainer.step import resume_or_claim, tick
 
 USED = "SELECT reward, baseline, baseline_kind, num_baseline_samples FROM step_samples WHERE is_used"
@@ -78,7 +78,7 @@ def test_a_reward_that_comes_while_its_group_is_claimed_is_not_lost(
     """Before the step reads rewards it is part of it; afterwards the next step has it."""
     trainer = make_trainer(**NOW)
     records = three(engine, [1.0, 0.0, None])
-    where, name = {"claimed": (build, "read_batch"), "built": (story, "update_and_save")}[moment]
+    where, name = {"claimed": (story, "snapshot"), "built": (story, "update_and_save")}[moment]
     real = getattr(where, name)
 
     def judged_meanwhile(*args: Any, **kwargs: Any) -> Any:

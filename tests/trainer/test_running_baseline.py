@@ -141,7 +141,7 @@ def test_a_step_that_fails_keeps_what_it_saw_and_one_that_never_read_rewards_mov
     monkeypatch.undo()
     assert one(engine, "SELECT num_samples FROM route_baselines") == 2
     add_group(engine, 2, [1.0, 0.0])
-    monkeypatch.setattr(build, "read_batch", broken)
+    monkeypatch.setattr(story, "snapshot", broken)
     tick(trainer)
     assert one(engine, "SELECT num_samples FROM route_baselines") == 2
 
