@@ -47,9 +47,8 @@ def create_management(parts: Parts, engine: AsyncEngine, writer: RewardWriter, n
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_error_handlers(app)
     _add_models(app, parts)
-    RewardRoutes(parts, writer, nudge).add_to(
-        app
-    )  # before erasing: DELETE …/reward takes back, and erases nothing
+    # before erasing: DELETE …/reward takes back, and erases nothing
+    RewardRoutes(parts, writer, nudge).add_to(app)
     add_comparisons(app, parts, engine, nudge)
     _add_reading(app, engine)
     TrainRoutes(parts, engine, nudge).add_to(app)

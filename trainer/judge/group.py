@@ -1,7 +1,6 @@
 """What there is to judge: open groups with members that nobody scored. Reads only."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -68,7 +67,8 @@ _NAMED = text(
 )
 _GROUP = text("""
     SELECT g.id, g.state, g.project_id, owner.name AS project, g.policy_id, p.name AS policy, p.reward_min,
-        p.reward_max, clock_timestamp() AS read_at
+        p.reward_max,
+        (SELECT count(*) FROM judge_runs AS r WHERE r.group_id = g.id AND r.state = 'finished') AS num_finished
     FROM groups AS g JOIN policies AS p ON p.id = g.policy_id JOIN projects AS owner ON owner.id = g.project_id
     WHERE g.id = :group_id
 """)
@@ -96,7 +96,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class JudgedGroup:
-    """A group with what its members said, as it was at `read_at` (Postgres' clock).
+    """A group with what its members said, as it was when `num_finished` runs had judged it; counted before they are read.
 
     A reward that somebody gave lies between reward_min and reward_max; what is posted, on `scale`.
     """
@@ -110,7 +110,7 @@ class JudgedGroup:
     reward_min: float
     reward_max: float
     scale: Scale
-    read_at: datetime
+    num_finished: int
     members: list[Member]
 
     @property

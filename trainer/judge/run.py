@@ -123,7 +123,7 @@ def wanted(judge: Judge, group: JudgedGroup, reserved: Usage) -> Wanted:
         group.project_id,
         group.policy_id,
         group.id,
-        group.read_at,
+        group.num_finished,
         judge.model.name,
         judge.settings.votes,
         reserved,

@@ -6,7 +6,6 @@ whoever ends a run finds it still running, or ends nothing.
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -28,11 +27,10 @@ _BURY = text("""
         finished_at = clock_timestamp()
     WHERE group_id = :group_id AND state = 'running' AND expires_at < clock_timestamp()
 """)
+# A count and no time: a run's finished_at is older than its commit, and who reads in between sees none of its scores.
 _IS_TAKEN = text("""
-    SELECT EXISTS (
-        SELECT FROM judge_runs WHERE group_id = :group_id
-            AND (state = 'running' OR (state = 'finished' AND finished_at >= :read_at))
-    )
+    SELECT count(*) FILTER (WHERE state = 'running') > 0 OR count(*) FILTER (WHERE state = 'finished') > :num_finished
+    FROM judge_runs WHERE group_id = :group_id
 """)
 _BEGIN = text("""
     INSERT INTO judge_runs (id, project_id, policy_id, group_id, model, state, num_votes, num_calls, num_prompt_tokens,
@@ -103,12 +101,15 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A run that somebody wants to begin. `reserved`: what it may use at most. `seconds`: how long it may take."""
+    """A run that somebody wants to begin. `reserved`: what it may use at most. `seconds`: how long it may take.
+
+    `num_finished`: how many runs of the group had finished when it was read.
+    """
 
     project_id: UUID
     policy_id: UUID
     group_id: UUID
-    read_at: datetime
+    num_finished: int
     model: str
     num_votes: int
     reserved: Usage
@@ -134,7 +135,7 @@ def begin(connection: Connection, wanted: Wanted, budget: Budget) -> tuple[UUID 
     connection.execute(_LOCK)
     values = {
         "id": new_id(),
-        **{name: getattr(wanted, name) for name in ("project_id", "policy_id", "group_id", "read_at")},
+        **{name: getattr(wanted, name) for name in ("project_id", "policy_id", "group_id", "num_finished")},
         "model": wanted.model,
         "num_votes": wanted.num_votes,
         "seconds": wanted.seconds,

@@ -57,6 +57,26 @@ def test_who_read_the_group_before_another_finished_it_does_not_judge_it_again(
         assert transitions.begin(connection, stale, budget_of(judge.settings)) == (None, None)
 
 
+def test_who_reads_the_group_while_another_commits_its_scores_does_not_judge_it_again(
+    engine: Engine, make_judge: MakeJudge
+) -> None:
+    """The other's run says already when it finished, and nobody sees that yet."""
+    group_id, members = add_answers(engine, ["good", "bad"])
+    judge = make_judge()
+    with engine.begin() as connection:
+        run_id, _ = transitions.begin(
+            connection, wanted_of(engine, judge, group_id), budget_of(judge.settings)
+        )
+    assert run_id is not None
+    with engine.begin() as connection:
+        assert transitions.finish(connection, run_id, Usage(1, 100, 20), {"votes": {}})
+        tallies = dict.fromkeys(members, Tally((1.0,), 1.0, 0.0, "why"))
+        run.write_events(connection, "default", run_id, tallies, dict.fromkeys(members, 1.0))
+        early = wanted_of(engine, judge, group_id)
+    with engine.begin() as connection:
+        assert transitions.begin(connection, early, budget_of(judge.settings)) == (None, None)
+
+
 def test_a_crash_between_the_answers_and_the_scores_leaves_neither_and_is_repeated_once(
     engine: Engine, fake: FakeJudge, make_judge: MakeJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
