@@ -15,6 +15,9 @@ from migrations import migrate
 from tests.pgbouncer import pooled_url, running_pgbouncer
 from tests.servers import running_postgres, running_valkey
 
+# Before anything imports torch: a tiny model's sums take longer shared by two threads, which spin, than on one. Children inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:

@@ -46,7 +46,13 @@ class Stack:
     def __init__(self, home: Path, model: Path) -> None:
         self.home, self.model = home, model
         own = {"SLIPSTREAM_HOME": str(home), "PYTHONPATH": str(ROOT), **QUICK}
-        foreign = ("DATABASE_URL", "REDIS_URL", "SLIPSTREAM_UPSTREAM_URLS", "SLIPSTREAM_BASE_MODEL")
+        foreign = (
+            "DATABASE_URL",
+            "REDIS_URL",
+            "SLIPSTREAM_UPSTREAM_URLS",
+            "SLIPSTREAM_BASE_MODEL",
+            "OMP_NUM_THREADS",
+        )
         self.environment = {k: v for k, v in os.environ.items() if k not in foreign} | own
         self.lines: list[str] = []
 
