@@ -1,7 +1,7 @@
 """`slipstream judge`: open groups with members that nobody scored, given to a judge model or to the operator's scorer."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,12 +39,12 @@ def judge(
     given = {name: value for name, value in said.items() if value is not None}
     settings = JudgeSettings(database_url=find_running().require("DATABASE_URL"), **given)
     with ledger_engine() as engine:
-        group_ids = _group_ids(engine, groups, policy, limit, min_members=1 if scorer else 2)
+        chosen = _chosen(engine, groups, policy, limit, min_members=1 if scorer else 2)
         try:
             if scorer:
-                found = [_scored(engine, settings, group_id, is_dry=dry_run) for group_id in group_ids]
+                found = [_scored(engine, settings, group_id, is_dry=dry_run) for group_id in chosen]
             else:
-                found = list(_judged(engine, settings, group_ids, rescores=rescore, is_dry=dry_run))
+                found = list(_judged(engine, settings, chosen, rescores=rescore, is_dry=dry_run))
         except TrainerError as error:
             raise SlipstreamError(str(error)) from error
     _report(found, as_json=as_json)
@@ -52,10 +52,10 @@ def judge(
         raise typer.Exit(1)
 
 
-def _group_ids(
+def _chosen(
     engine: Engine, names: list[str] | None, policy: str | None, limit: int, *, min_members: int
-) -> list["UUID"]:
-    """Raises UsageError for a name that no group has."""
+) -> Mapping["UUID", int | None]:
+    """As judge_group takes them. Raises UsageError for a name that no group has."""
     from trainer.judge.group import find_candidates, find_named
 
     with engine.connect() as connection:
@@ -67,11 +67,16 @@ def _group_ids(
             raise UsageError(
                 f"No group has the id or the key {name!r}: `slipstream psql -c 'TABLE v1.groups'` lists them."
             )
-    return [group_id for group_id in found.values() if group_id][:limit]
+    return dict.fromkeys([group_id for group_id in found.values() if group_id][:limit])
 
 
 def _judged(
-    engine: Engine, settings: "JudgeSettings", group_ids: list["UUID"], *, rescores: bool, is_dry: bool
+    engine: Engine,
+    settings: "JudgeSettings",
+    groups: Mapping["UUID", int | None],
+    *,
+    rescores: bool,
+    is_dry: bool,
 ) -> Iterator[dict[str, Any]]:
     from trainer.judge.model import JudgeModel
     from trainer.judge.process import LitellmProcess
@@ -82,9 +87,9 @@ def _judged(
     with LitellmProcess() as process:
         judge = Judge(settings, JudgeModel(settings, process), read_rubric(settings.rubric), rescores)
         if is_dry:
-            yield from (_planned(engine, judge, group_id) for group_id in group_ids)
+            yield from (_planned(engine, judge, group_id) for group_id in groups)
         else:
-            yield from map(_told, judge_round(engine, judge, group_ids))
+            yield from map(_told, judge_round(engine, judge, groups))
 
 
 def _planned(engine: Engine, judge: "Judge", group_id: "UUID") -> dict[str, Any]:

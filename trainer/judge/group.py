@@ -15,10 +15,11 @@ from trainer.judge.prompt import Attempt
 from trainer.judge.transcript import IS_LEFT_OUT, read_transcripts
 
 MIN_MEMBERS = 2
+_NUM_FINISHED = "(SELECT count(*) FROM judge_runs AS r WHERE r.group_id = g.id AND r.state = 'finished')"
 # Most open groups have one member: what has more is found in one pass, and only of that more is asked, what is cheap first.
 # Whom a judge scored is not asked about again, though its score may not count: it was taken back, or the range was changed.
 _CANDIDATES = text(f"""
-    SELECT g.id FROM (
+    SELECT g.id, {_NUM_FINISHED} AS num_finished FROM (
         SELECT t.group_id AS id, count(*) AS num FROM trajectories AS t
         WHERE t.group_id IS NOT NULL
             AND (CAST(:days AS integer) IS NULL OR t.id >= v1.first_id_at(now() - make_interval(days => :days)))
@@ -65,10 +66,10 @@ _CANDIDATES = text(f"""
 _NAMED = text(
     "SELECT id FROM groups WHERE CAST(id AS text) = :name OR key = :name ORDER BY sequence DESC, id DESC"
 )
-_GROUP = text("""
+_GROUP = text(f"""
     SELECT g.id, g.state, g.project_id, owner.name AS project, g.policy_id, p.name AS policy, p.reward_min,
         p.reward_max,
-        (SELECT count(*) FROM judge_runs AS r WHERE r.group_id = g.id AND r.state = 'finished') AS num_finished
+        {_NUM_FINISHED} AS num_finished
     FROM groups AS g JOIN policies AS p ON p.id = g.policy_id JOIN projects AS owner ON owner.id = g.project_id
     WHERE g.id = :group_id
 """)
@@ -147,8 +148,9 @@ def find_candidates(
     max_failures: int = 1 << 30,
     min_members: int = MIN_MEMBERS,
     days: int | None = None,
-) -> list[UUID]:
-    """Open groups that can be judged, with a member that nobody scored, not even a judge whose score does not count.
+) -> dict[UUID, int]:
+    """Open groups that can be judged, with a member that nobody scored, not even a judge whose score does not count; each
+    with how many runs of it had finished.
 
     The oldest first; those that the budget or an outage kept out last.
     `wait_seconds` above 0: only groups that seem to be complete, and that nobody spoke in for so long. `days`: only
@@ -162,7 +164,7 @@ def find_candidates(
         "min_members": min_members,
         "days": days,
     }
-    return list(connection.execute(_CANDIDATES, wanted).scalars())
+    return {row.id: row.num_finished for row in connection.execute(_CANDIDATES, wanted)}
 
 
 def find_named(connection: Connection, name: str) -> UUID | None:

@@ -1,6 +1,6 @@
 """A round: some groups judged, one after the other, until the budget is spent."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from uuid import UUID
 
 from sqlalchemy import Engine
@@ -17,11 +17,11 @@ DAYS = (
 )
 
 
-def candidates_of_the_worker(engine: Engine, settings: JudgeSettings) -> list[UUID]:
+def candidates_of_the_worker(engine: Engine, settings: JudgeSettings) -> dict[UUID, int]:
     """Groups that seem to be complete, in which nobody speaks any more. None soon after the judge did not answer."""
     with engine.begin() as connection:
         if transitions.is_resting(connection):
-            return []
+            return {}
         return find_candidates(
             connection,
             limit=settings.groups_per_tick,
@@ -32,13 +32,16 @@ def candidates_of_the_worker(engine: Engine, settings: JudgeSettings) -> list[UU
 
 
 def judge_round(
-    engine: Engine, judge: Judge, group_ids: Iterable[UUID], should_stop: Callable[[], bool] = lambda: False
+    engine: Engine,
+    judge: Judge,
+    groups: Mapping[UUID, int | None],
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Outcome]:
-    """What became of each group. Where nothing is left of the budget, or nobody answers, the rest is not looked at."""
-    for group_id in group_ids:
+    """What became of each of `groups`, which are as judge_group takes them. Where nothing is left of the budget, or nobody answers, the rest is not looked at."""
+    for group_id, num_finished in groups.items():
         if should_stop():
             return
-        outcome = judge_group(engine, judge, group_id)
+        outcome = judge_group(engine, judge, group_id, num_finished)
         yield outcome
         if outcome.is_outage:
             return

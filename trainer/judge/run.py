@@ -62,8 +62,12 @@ class Judge:
         return make_prompt(attempts, self.rubric, seed, self.settings.max_characters)
 
 
-def judge_group(engine: Engine, judge: Judge, group_id: UUID) -> Outcome:
-    """Score one group. Raises JudgeUnusableError where no group could be judged, and what Postgres raises."""
+def judge_group(engine: Engine, judge: Judge, group_id: UUID, num_finished: int | None = None) -> Outcome:
+    """Score one group, unless more than `num_finished` runs of it have finished: it was chosen before they had.
+
+    None = somebody wants it judged, whatever was. Raises JudgeUnusableError where no group could be judged, and what
+    Postgres raises.
+    """
     with engine.begin() as connection:
         group = read_group(connection, group_id)
     attempts = group.attempts(rescores=judge.rescores) if group else []
@@ -72,7 +76,7 @@ def judge_group(engine: Engine, judge: Judge, group_id: UUID) -> Outcome:
     reserved = reserve(judge, attempts)
     with engine.begin() as connection:
         run_id, refusal = transitions.begin(
-            connection, wanted(judge, group, reserved), budget_of(judge.settings)
+            connection, wanted(judge, group, reserved, num_finished), budget_of(judge.settings)
         )
     if run_id is None:
         if refusal:
@@ -116,14 +120,14 @@ def budget_of(settings: JudgeSettings) -> Budget:
     return Budget(settings.budget, settings.token_budget)
 
 
-def wanted(judge: Judge, group: JudgedGroup, reserved: Usage) -> Wanted:
+def wanted(judge: Judge, group: JudgedGroup, reserved: Usage, num_finished: int | None = None) -> Wanted:
     """The run that is to begin: it expires when all of its calls would have been left at their deadlines."""
     seconds = reserved.num_calls * (judge.settings.timeout_seconds + GRACE_SECONDS) + START_SECONDS
     return Wanted(
         group.project_id,
         group.policy_id,
         group.id,
-        group.num_finished,
+        group.num_finished if num_finished is None else num_finished,
         judge.model.name,
         judge.settings.votes,
         reserved,

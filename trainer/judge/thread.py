@@ -50,10 +50,10 @@ class JudgeThread:
         settings, engine = self._settings, self._engine
         assert settings is not None
         assert engine is not None
-        group_ids = candidates_of_the_worker(engine, settings)
-        if not group_ids:
+        groups = candidates_of_the_worker(engine, settings)
+        if not groups:
             self._process.rest()
             return
         judge = Judge(settings, JudgeModel(settings, self._process), read_rubric(settings.rubric))
-        for _ in judge_round(engine, judge, group_ids, lambda: self._watch.is_over):
+        for _ in judge_round(engine, judge, groups, lambda: self._watch.is_over):
             pass

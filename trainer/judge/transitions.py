@@ -103,7 +103,7 @@ class Usage:
 class Wanted:
     """A run that somebody wants to begin. `reserved`: what it may use at most. `seconds`: how long it may take.
 
-    `num_finished`: how many runs of the group had finished when it was read.
+    `num_finished`: how many runs of the group had finished when it was chosen, or read.
     """
 
     project_id: UUID

@@ -91,7 +91,7 @@ def test_a_round_ends_where_nothing_is_left_of_the_budget(
 ) -> None:
     groups = [add_answers(engine, ["good", "bad"])[0] for _ in range(3)]
     judge = make_judge(token_budget=0)
-    found: list[Outcome] = list(judge_round(engine, judge, groups))
+    found: list[Outcome] = list(judge_round(engine, judge, dict.fromkeys(groups)))
     assert [outcome.state for outcome in found] == [JudgeRunState.REFUSED]
     assert is_spent(engine, judge.settings)
     assert one(engine, "SELECT count(*) FROM judge_runs") == 1

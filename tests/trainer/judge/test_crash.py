@@ -13,6 +13,8 @@ from tests.trainer.judge.conftest import MakeJudge
 from tests.trainer.judge.talk import add_answers
 from tests.trainer.traffic import one, rows
 from trainer.judge import run, transitions
+from trainer.judge.group import find_candidates
+from trainer.judge.round import judge_round
 from trainer.judge.run import Outcome, budget_of, judge_group
 from trainer.judge.tally import Tally
 from trainer.judge.transitions import Usage
@@ -75,6 +77,21 @@ def test_who_reads_the_group_while_another_commits_its_scores_does_not_judge_it_
         early = wanted_of(engine, judge, group_id)
     with engine.begin() as connection:
         assert transitions.begin(connection, early, budget_of(judge.settings)) == (None, None)
+
+
+def test_who_chose_the_group_before_another_finished_it_does_not_judge_it_again_having_read_it_since(
+    engine: Engine, fake: FakeJudge, make_judge: MakeJudge
+) -> None:
+    """A worker's list is as old as its first group took. Who asks for the group by name gets it judged again."""
+    group_id, _ = add_answers(engine, ["good", "bad"])
+    judge = make_judge()
+    with engine.connect() as connection:
+        chosen = find_candidates(connection, limit=10)
+    assert chosen == {group_id: 0}
+    judge_group(engine, judge, group_id)
+    assert [outcome.state for outcome in judge_round(engine, judge, chosen)] == [None]
+    assert len(fake.asked) == 1
+    assert judge_group(engine, judge, group_id).state is JudgeRunState.FINISHED
 
 
 def test_a_crash_between_the_answers_and_the_scores_leaves_neither_and_is_repeated_once(

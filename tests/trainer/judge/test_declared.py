@@ -52,7 +52,7 @@ def test_a_policy_that_does_not_count_rewards_is_not_judged(
     declare(engine, -1.0, 1.0, Direction.HIGHER, 0.0)
     declare(engine, 0.0, 1.0, name="helpful")
     with engine.connect() as connection:
-        assert find_candidates(connection, limit=10) == []
+        assert find_candidates(connection, limit=10) == {}
     assert "weight 0" in str(judge_group(engine, judge, group_id).reason)
     assert "weight 0" in str(score_group(engine, judge.settings, group_id).reason)
     assert (fake.asked, rows(engine, "SELECT * FROM judge_runs")) == ([], [])

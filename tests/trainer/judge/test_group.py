@@ -30,7 +30,7 @@ def post(engine: Engine, trajectory_id: UUID, value: float, **changes: Any) -> N
 
 def candidates(engine: Engine, **wanted: Any) -> list[UUID]:
     with engine.connect() as connection:
-        return find_candidates(connection, **({"limit": 10} | wanted))
+        return list(find_candidates(connection, **({"limit": 10} | wanted)))
 
 
 def do(engine: Engine, sql: str, **values: Any) -> None:

@@ -109,8 +109,8 @@ def test_a_status_says_whose_fault_it_is_and_whether_it_is_billed(
 
 
 def worker_looks(engine: Engine, judge: Judge) -> list[JudgeRunState | None]:
-    group_ids = candidates_of_the_worker(engine, judge.settings)
-    return [outcome.state for outcome in judge_round(engine, judge, group_ids)]
+    groups = candidates_of_the_worker(engine, judge.settings)
+    return [outcome.state for outcome in judge_round(engine, judge, groups)]
 
 
 def a_while_later(engine: Engine, seconds: int) -> None:
@@ -137,7 +137,7 @@ def test_an_outage_ends_the_round_and_gives_up_no_group(
     fake.answers = [scoring(lambda block: float("good" in block))]
     assert worker_looks(engine, judge) == [JudgeRunState.FINISHED] * 3
     with engine.connect() as connection:
-        assert find_candidates(connection, limit=10) == []
+        assert find_candidates(connection, limit=10) == {}
     assert len(groups) == one(engine, "SELECT count(*) FROM judge_runs WHERE state = 'finished'")
 
 
