@@ -31,7 +31,7 @@ _STATUS = {
     ExchangeStatus.INTERRUPTED: Reason.INTERRUPTED,
 }
 _SAMPLED_AT_WILL = (None, Reason.GREEDY, Reason.MISSING_LOGPROBS)  # nothing is asked about how it was drawn
-_CUT_OFF = ("length", "max_tokens", "max_output_tokens")
+CUT_OFF = ("length", "max_tokens", "max_output_tokens")  # as vLLM's chat, messages and responses say it
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Answer:
 
     @property
     def is_cut_off(self) -> bool:
-        return self.finish_reason in _CUT_OFF
+        return self.finish_reason in CUT_OFF
 
     @property
     def defect(self) -> Reason | None:

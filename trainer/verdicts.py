@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from ledger.answers import CUT_OFF
 from ledger.conversation import WholeExchange
 from ledger.vocabulary import BaselineKind, Reason
 from trainer.grpo.advantages import Running, mean_of
@@ -15,7 +16,6 @@ from trainer.grpo.samples import Turn, turn_defect
 from trainer.ladder import Beside, Group, Member, Rung, Usable, rungs
 from trainer.settings import TrainerSettings
 
-CUT_OFF = ("length", "max_tokens", "max_output_tokens")  # as vLLM's chat, messages and responses say it
 Defects = dict[UUID, Reason | None]
 
 

@@ -24,8 +24,15 @@ from slipstream.local.home import Home
 from slipstream.local.model import find_model, model_spec
 from trainer.distributed.ranks import Ranks
 from trainer.model_cache import ModelCache
+from trainer.peers import Alone
 
 NUM_GROUPS = 12
+
+
+class NoStems(Alone):
+    """Rows are cut as they are for a split base."""
+
+    needs_equal_passes = True
 
 
 def main() -> int:
@@ -43,7 +50,8 @@ def main() -> int:
     return 1 if any(not verdict.is_met for verdict in report.verdicts(figures)) else 0
 
 
-def measure(model: str, directory: Path, num_steps: int) -> tuple[Side, Side, Side]:
+def measure(model: str, directory: Path, num_steps: int) -> tuple[Side, Side, Side, Side]:
+    """One process, two, two with the base split, and one whose rows hang on no stems, as they do where the base is split."""
     torch.set_num_threads(1)
     alone = settings_for(model, directory)
     shared = settings_for(model, directory, processes=2, threads=2)
@@ -52,7 +60,8 @@ def measure(model: str, directory: Path, num_steps: int) -> tuple[Side, Side, Si
         two, split = Ranks(shared), Ranks(sharded)
         stack.callback(two.end)
         stack.callback(split.end)
-        one = Side("one process", ModelCache().get(alone), alone)
+        model_here = ModelCache().get(alone)
+        one, flat = Side("one process", model_here, alone), Side("one, no stems", model_here, alone)
         both, parts = Side("two processes", two, shared), Side("two, base split", split, sharded)
         for number in range(num_steps):
             for side in (one, both):
@@ -60,10 +69,13 @@ def measure(model: str, directory: Path, num_steps: int) -> tuple[Side, Side, Si
         two.end()  # its memory is needed
         for number in range(num_steps):
             parts.step(samples_of(NUM_GROUPS, number))
-    return one, both, parts
+        model_here.peers = NoStems()
+        for number in range(num_steps):
+            flat.step(samples_of(NUM_GROUPS, number))
+    return one, both, parts, flat
 
 
-def figures_of(one: Side, both: Side, parts: Side) -> dict[str, float]:
+def figures_of(one: Side, both: Side, parts: Side, flat: Side) -> dict[str, float]:
     return {
         "seconds_one": one.seconds,
         "seconds_two": both.seconds,
@@ -71,7 +83,8 @@ def figures_of(one: Side, both: Side, parts: Side) -> dict[str, float]:
         "seconds_start": both.rows[0]["seconds"] - both.seconds,
         "speedup": one.seconds / both.seconds,
         "difference_millionths": 1e6 * both.difference(one),
-        "difference_sharded_millionths": 1e6 * parts.difference(one),
+        "difference_sharded_millionths": 1e6 * parts.difference(flat),
+        "difference_stems_millionths": 1e6 * flat.difference(one),
         "balance": both.rows[-1]["balance"],
         "num_rows": both.rows[-1]["num_rows"],
     }

@@ -37,8 +37,8 @@ def computed(
 ) -> tuple[float, Gradients, LossMetrics]:
     """Loss, the gradient of each token's logprob and metrics, of a policy that is a function of exchange and place."""
     loss, gradients, metrics = 0.0, Gradients(), LossMetrics()
-    size = StepSize.of_samples(samples)
-    assert size == StepSize.of(rows)
+    size = StepSize.of(rows)
+    assert size == StepSize(sum(s.num_sampled for s in samples), sum(len(s.spans) for s in samples))
     for row in rows:
         logprobs_T = (row.sampling_logprobs_T + offset + wobble(row)).requires_grad_()
         base_logprobs_T = row.sampling_logprobs_T - 0.3 if settings.kl_weight else None

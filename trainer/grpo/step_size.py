@@ -11,7 +11,6 @@ from torch import Tensor
 
 from trainer.grpo.loss_settings import Normalization
 from trainer.grpo.packing import PackedRow
-from trainer.grpo.samples import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +26,6 @@ class StepSize:
     def of(cls, rows: Iterable[PackedRow]) -> "StepSize":
         rows = list(rows)
         return cls(sum(len(row.target_T) for row in rows), sum(len(row.exchange_ids) for row in rows))
-
-    @classmethod
-    def of_samples(cls, samples: Iterable[Sample]) -> "StepSize":
-        """The same before anything is packed: what each of several processes has to know of all their samples."""
-        samples = list(samples)
-        return cls(sum(s.num_sampled for s in samples), sum(len(s.spans) for s in samples))
 
     def weights(self, row: PackedRow, normalization: Normalization) -> Tensor:
         """What each trained token of the row counts: shape [T]. Over all rows they sum to 1."""
