@@ -56,7 +56,8 @@ def _of(rows: Rows, shape: str, side: str) -> Rows:
 
 
 def _ratio(above: Rows, below: Rows, figure: str) -> float:
-    return float(median(a[figure] / b[figure] for a, b in zip(above, below, strict=True)))
+    """A side that was asked in the first round alone is compared with that round."""
+    return float(median(a[figure] / b[figure] for a, b in zip(above, below, strict=False)))
 
 
 def verdicts(figures: dict[str, float]) -> list[Verdict]:
