@@ -40,7 +40,9 @@ def main() -> int:
             console.print(f"{shape}: {side}, round {number}", style="dim")
             told = _told(_command(side, theirs), model, options.threads, shape)
             rows.append({"shape": shape, "side": side, "round": number} | told)
-            (FOLDER / "rows.json").write_text(json.dumps(rows), encoding="utf-8")  # whatever happens to the rest
+            (FOLDER / "rows.json").write_text(
+                json.dumps(rows), encoding="utf-8"
+            )  # whatever happens to the rest
         exact = FOLDER / "exact.json"
         _run([sys.executable, "-m", "bench.train.exact", "--model", model, "--out", str(exact)])
     except ChildFailedError as error:
