@@ -35,4 +35,4 @@ def test_what_a_judge_is_asked_through_this_proxy_is_never_trained_on(
         found = eventually(lambda: len(rows := connection.execute(text(SIDE)).all()) == 2 and rows)
         assert set(found) == {(False, "opted_out", "side")}
         assert connection.scalar(text("SELECT count(*) FROM groups")) == 1
-        assert find_candidates(connection, limit=10) == [group_id]
+        assert find_candidates(connection, limit=10) == {group_id: 0}
