@@ -62,7 +62,7 @@ bench-fuzz: $(READY)  ## bad bytes and odd values for three minutes; BENCH="--se
 bench-learning: $(READY)  ## what each rung of the ladder gains from the same calls, an hour; BENCH="--quick" for one seed
 	$(BIN)/python -m bench.learning $(BENCH)
 
-bench-train: $(READY)  ## a step beside TRL's on the same groups, 25 minutes; BENCH="--quick" takes ten
+bench-train: $(READY)  ## a step beside TRL's on the same groups, 20 minutes; BENCH="--quick" takes ten
 	$(BIN)/python -m bench.train $(BENCH)
 
 bench-scale: $(READY)  ## a step by one process and by two: the same adapter, how much sooner; needs two free cores; BENCH="--quick" for less

@@ -39,13 +39,13 @@ def figures_of(rows: Rows, exact: dict[str, Any]) -> dict[str, float]:
     figures: dict[str, float] = {"gradient_error": exact["largest_error"]}
     differences, forwarded = [0.0], [0.0]
     for name in dict.fromkeys(row["shape"] for row in rows):
-        ours, trl, saving = (_of(rows, name, side) for side in ("slipstream", "trl", "trl_checkpointing"))
+        ours, trl, keeping = (_of(rows, name, side) for side in ("slipstream", "trl", "trl_keeping"))
         figures[f"{name}_speed"] = _ratio(trl, ours, "cpu_seconds")
         figures[f"{name}_memory"] = _ratio(ours, trl, "peak_mib")
         figures[f"{name}_memory_above"] = _ratio(ours, trl, "above_mib")
-        if saving:
-            figures[f"{name}_speed_checkpointing"] = _ratio(saving, ours, "cpu_seconds")
-            figures[f"{name}_memory_checkpointing"] = _ratio(ours, saving, "peak_mib")
+        if keeping:
+            figures[f"{name}_speed_keeping"] = _ratio(keeping, ours, "cpu_seconds")
+            figures[f"{name}_memory_keeping"] = _ratio(ours, keeping, "peak_mib")
         differences += [abs(a["grad_norm"] / b["grad_norm"] - 1) for a, b in zip(ours, trl, strict=True)]
         forwarded += [one["num_forwarded_tokens"] / one["num_needed_tokens"] for one in ours]
     return figures | {"grad_norm_difference": max(differences), "forwarded_over_needed": max(forwarded)}
@@ -56,8 +56,7 @@ def _of(rows: Rows, shape: str, side: str) -> Rows:
 
 
 def _ratio(above: Rows, below: Rows, figure: str) -> float:
-    """A side that was asked in the first round alone is compared with that round."""
-    return float(median(a[figure] / b[figure] for a, b in zip(above, below, strict=False)))
+    return float(median(a[figure] / b[figure] for a, b in zip(above, below, strict=True)))
 
 
 def verdicts(figures: dict[str, float]) -> list[Verdict]:

@@ -1,7 +1,7 @@
 """TRL's GRPOTrainer on the logged groups: run by the Python of TRL's own environment, so it imports nothing of ours but
 `bench.train.usage` (the standard library alone).
 
-    python -m bench.train.trl_side --model DIR --adapter DIR --groups FILE --threads 2 --out FILE [--checkpointing]
+    python -m bench.train.trl_side --model DIR --adapter DIR --groups FILE --threads 2 --out FILE [--no-checkpointing]
 
 A `rollout_func` hands GRPOTrainer what was logged instead of generating: same ids, same logprobs. Two steps on the same
 groups; the second is measured, so that neither side pays for its first use of a library.
@@ -50,7 +50,7 @@ def make_trainer(options: argparse.Namespace, rows: list[dict[str, Any]], usage:
         per_device_train_batch_size=BATCH,
         gradient_accumulation_steps=len(rows) // BATCH,
         num_generations=BATCH,
-        gradient_checkpointing=options.checkpointing,
+        gradient_checkpointing=not options.no_checkpointing,
         loss_type="cispo",
         epsilon_high=3.0,
         scale_rewards="none",
@@ -114,7 +114,7 @@ def _options() -> argparse.Namespace:
     for name in ("model", "adapter", "groups", "out"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--checkpointing", action="store_true")
+    parser.add_argument("--no-checkpointing", action="store_true")
     return parser.parse_args()
 
 
