@@ -1,5 +1,7 @@
 """kill -9 of a worker at a point, in each of several steps one after another; its supervisor starts it again."""
 
+from typing import Any
+
 from bench.crashes.account import Expected
 from bench.crashes.points import MIDDLE, Fault, Point
 from bench.crashes.round import Round
@@ -22,32 +24,28 @@ def kill_at(run: Round, point: Point, num_steps: int) -> Expected:
 
 def kill_while_set_aside(run: Round, point: Point, num_steps: int) -> Expected:
     """A batch that the model cannot take fails twice; its worker is killed while that is written down."""
-    run.crew.beat()
-    worker = run.crew.worker("worker", Fault(point))
-    for version in range(1, num_steps + 1):
-        run.crew.arm()
-        run.add(50 + version, is_poison=True)
-        run.await_death(worker)
-        worker = run.crew.worker("worker", Fault(point))
-        run.await_ended("failed", version)
-        run.add(version)
-        run.await_published(version)
+    _kill_while_it_ends(run, point, num_steps, "failed", is_poison=True)
     return Expected(num_steps, num_failed=num_steps)
 
 
 def kill_while_skipped(run: Round, point: Point, num_steps: int) -> Expected:
     """Nothing can be learned from equal rewards; its worker is killed while that is written down."""
+    _kill_while_it_ends(run, point, num_steps, "skipped", rewards=SAME)
+    return Expected(num_steps, num_skipped=num_steps)
+
+
+def _kill_while_it_ends(run: Round, point: Point, num_steps: int, state: str, **batch: Any) -> None:
+    """Each time a step that makes no version, and then one that does."""
     run.crew.beat()
     worker = run.crew.worker("worker", Fault(point))
     for version in range(1, num_steps + 1):
         run.crew.arm()
-        run.add(50 + version, rewards=SAME)
+        run.add(50 + version, **batch)
         run.await_death(worker)
         worker = run.crew.worker("worker", Fault(point))
-        run.await_ended("skipped", version)
+        run.await_ended(state, version)
         run.add(version)
         run.await_published(version)
-    return Expected(num_steps, num_skipped=num_steps)
 
 
 def poison(run: Round) -> Expected:
