@@ -40,13 +40,7 @@ def update(
     rate = learning_rate_at(settings, optimizer_step)
     model.begin(rate, (settings.adam_beta1, settings.adam_beta2), settings.weight_decay)
     with deterministic(model.device):
-        try:
-            metrics, rows, facts = fitting(
-                model, samples, settings, lambda rows: accumulate(model, rows, settings, between_rows)
-            )
-            require_finite_gradients(model)
-        except ArithmeticError as error:
-            raise BatchError(str(error)) from error
+        metrics, rows, facts = gradients_of(model, samples, settings, between_rows)
         grad_norm = _move(model, samples, settings.grad_clip)
     return {
         **metrics.summary(),
@@ -59,6 +53,23 @@ def update(
         "num_packed_tokens": num_forwarded_tokens(rows),
         "num_unpacked_tokens": sum(row.num_unpacked_tokens for row in rows),
     }
+
+
+def gradients_of(
+    model: PolicyModel,
+    samples: Sequence[Sample],
+    settings: TrainerSettings,
+    between_rows: Callable[[], None],
+) -> tuple[LossMetrics, list[PackedRow], dict[str, Any]]:
+    """As `fitting` gives them; the gradients are in the adapter's parameters. Raises BatchError where one is not finite."""
+    try:
+        found = fitting(
+            model, samples, settings, lambda rows: accumulate(model, rows, settings, between_rows)
+        )
+        require_finite_gradients(model)
+    except ArithmeticError as error:
+        raise BatchError(str(error)) from error
+    return found
 
 
 def _move(model: PolicyModel, samples: Sequence[Sample], grad_clip: float) -> float:

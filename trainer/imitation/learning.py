@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from trainer.claim import Step
-from trainer.errors import BatchError
-from trainer.fitting import fitting
 from trainer.grpo.loss_settings import LossKind, Normalization
 from trainer.grpo.metrics import LossMetrics
 from trainer.grpo.samples import Sample
@@ -20,7 +18,7 @@ from trainer.material import Material
 from trainer.parent import Parent
 from trainer.policy_model import PolicyModel, deterministic
 from trainer.settings import TrainerSettings
-from trainer.update import accumulate, require_finite_gradients
+from trainer.update import gradients_of
 
 T = TypeVar("T")
 # Whatever rewards are learned with: the weights of samples are of a mean over tokens.
@@ -77,13 +75,7 @@ def one_step(
     """One optimizer step on weighted likelihood: its metrics, and the gradient's norm before clipping."""
     likelihood = settings.model_copy(update=LIKELIHOOD)
     with deterministic(model.device):
-        try:
-            metrics, _, _ = fitting(
-                model, samples, likelihood, lambda rows: accumulate(model, rows, likelihood, between_rows)
-            )
-            require_finite_gradients(model)
-        except ArithmeticError as error:
-            raise BatchError(str(error)) from error
+        metrics, _, _ = gradients_of(model, samples, likelihood, between_rows)
         return metrics, model.apply(settings.grad_clip)
 
 
