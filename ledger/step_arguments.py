@@ -4,14 +4,14 @@ Invariant: what is not read is refused. Whether the values make sense says whoev
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
 from ledger.errors import StepArgumentError
 from ledger.vocabulary import StepKind
-from ledger.wishes import dpo_wish, own_arguments, sft_wish
+from ledger.wishes import WISHES, own_arguments
 
 MOST = 2**53
 _EVERY: Mapping[str, type] = MappingProxyType({"even_if_paused": bool})
@@ -28,10 +28,6 @@ ARGUMENTS: Mapping[StepKind, Mapping[str, type]] = MappingProxyType(
         },
         StepKind.DPO: {**_EVERY, "beta": float, "since": str, "epochs": int},
     }
-)
-# Kinds whose values are checked where they are asked for; the worker checks them again.
-_VALUES: Mapping[StepKind, Callable[[Mapping[str, Any]], object]] = MappingProxyType(
-    {StepKind.SFT: sft_wish, StepKind.DPO: dpo_wish}
 )
 _WORDS: Mapping[type, str] = MappingProxyType(
     {
@@ -57,8 +53,8 @@ def check_arguments(kind: StepKind, arguments: Mapping[str, Any]) -> None:
         if not _fits(value, known[name]):
             raise StepArgumentError(f"'{name}' must be {_WORDS[known[name]]}.", name)
 
-    if kind in _VALUES:
-        _VALUES[kind](own_arguments(arguments))
+    if kind in WISHES:  # the worker checks them again
+        WISHES[kind](own_arguments(arguments))
 
 
 def _fits(value: Any, wanted: type) -> bool:

@@ -3,14 +3,15 @@
 Invariant: what is asked stands in `step_requests.arguments` as it was checked, so a step that goes on reads the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
+from types import MappingProxyType
 from typing import Any
 
 from ledger.errors import StepArgumentError
-from ledger.vocabulary import SftSource
+from ledger.vocabulary import SftSource, StepKind
 
 TOP = 0.2
 MOST_EPOCHS = 100
@@ -101,3 +102,9 @@ def _moment(arguments: Mapping[str, Any]) -> datetime | None:
             "'since' must be a date or a moment such as 2026-11-01 or 2026-11-01T12:00:00Z.", "since"
         ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+WISHES: Mapping[StepKind, Callable[[Mapping[str, Any]], object]] = MappingProxyType(
+    {StepKind.SFT: sft_wish, StepKind.DPO: dpo_wish}
+)
+"""Kinds whose arguments are a wish, and what checks it."""

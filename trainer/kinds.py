@@ -6,13 +6,11 @@ Each only reads, and imports neither `trainer.claim` nor torch: a plan knows the
 from collections.abc import Mapping
 
 from ledger.vocabulary import StepKind
-from trainer import by_hand
+from trainer import by_hand, by_wish
 from trainer.beginning import Take
-from trainer.imitation import taking as imitation
-from trainer.preference import taking as preference
 
 KINDS: Mapping[StepKind, Take] = {
     StepKind.GRPO: by_hand.take,
-    StepKind.SFT: imitation.take,
-    StepKind.DPO: preference.take,
+    StepKind.SFT: by_wish.take,
+    StepKind.DPO: by_wish.take,
 }
