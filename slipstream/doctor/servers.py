@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from ledger.errors import LedgerError
 from slipstream.doctor.finding import Finding, good, note, wrong
+from slipstream.doctor.ledger import asked_of_ledger
 from slipstream.http import ask_http, call
 from slipstream.local.ports import is_listening
 from slipstream.local.valkey import ask_valkey
@@ -137,18 +138,7 @@ def can_load_adapters(url: str) -> bool:
 
 def live_names(running: Running) -> list[str]:
     """Names of the live adapters, from the ledger; none where it cannot be read (another check says so)."""
-    from ledger.database import sync_engine
     from ledger.policies import adapter_name, read_policies
 
-    url = running.variables.get("DATABASE_URL")
-    if not url:
-        return []
-    engine = sync_engine(url, pool_size=1)
-    try:
-        with engine.connect() as connection:
-            policies = read_policies(connection)
-    except Exception:  # noqa: BLE001 - the database's own check tells
-        return []
-    finally:
-        engine.dispose()
+    policies = asked_of_ledger(running, read_policies)
     return [adapter_name(p.line, p.live_version) for p in policies if p.live_version]

@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import text
 
 from slipstream.doctor.finding import Finding, good, note, wrong
+from slipstream.doctor.ledger import asked_of_ledger
 from slipstream.running import Running
 
 ORPHANED_SECONDS = 300  # after a lease that ran out, the next tick goes on: minutes mean that nobody ticks
@@ -19,19 +20,8 @@ _ENDED = ("published", "skipped", "failed")
 
 def check_steps(running: Running) -> list[Finding]:
     """Nothing where the database does not answer: its own check says so."""
-    from ledger.database import sync_engine
-
-    url = running.variables.get("DATABASE_URL")
-    if not url:
-        return []
-    engine = sync_engine(url, pool_size=1)
-    try:
-        with engine.connect() as connection:
-            rows = connection.execute(_NEWEST, {"orphaned": ORPHANED_SECONDS}).all()
-    except Exception:  # noqa: BLE001 - the database's own check tells
-        return []
-    finally:
-        engine.dispose()
+    orphaned = {"orphaned": ORPHANED_SECONDS}
+    rows = asked_of_ledger(running, lambda connection: list(connection.execute(_NEWEST, orphaned)))
     return [finding_of(row) for row in rows]
 
 
