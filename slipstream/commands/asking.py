@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from time import monotonic, sleep
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import typer
@@ -13,6 +13,9 @@ from ledger.vocabulary import DEFAULT_PROJECT, RequestState, StepKind, StepState
 from slipstream.commands.look import ledger_connection
 from slipstream.commands.ticking import send_tick
 from slipstream.errors import NotRunningError, NoVersionError, SlipstreamError
+
+if TYPE_CHECKING:
+    from ledger.pauses import Learner
 
 LOOK_SECONDS = 0.5
 PATIENCE_SECONDS = 30.0
@@ -29,17 +32,13 @@ def ask_for_step(
     as_json: bool,
 ) -> None:
     """Asks, and with `wait_seconds` waits for the step to end. Raises NoVersionError where it then made none."""
-    from ledger.pauses import find_learners
     from ledger.step_arguments import check_arguments
     from ledger.step_requests import ask_step, find_request
 
     check_arguments(kind, arguments)
     with ledger_connection() as connection:
-        learners = find_learners(connection, project, policy)
-        if len(learners) > 1:
-            names = ", ".join(learner.policy for learner in learners)
-            raise SlipstreamError(f"Say which policy of project {project}: --policy with one of {names}.")
-        request_id = ask_step(connection, learners[0].id, kind, dict(arguments))
+        learner = only_learner(connection, project, policy)
+        request_id = ask_step(connection, learner.id, kind, dict(arguments))
         connection.commit()
         nudge()
         found = find_request(connection, project, request_id) or {}
@@ -52,6 +51,19 @@ def ask_for_step(
         typer.echo(_said(found))
     if is_missed:
         raise NoVersionError(_said(found))
+
+
+def only_learner(connection: Connection, project: str, policy: str | None) -> "Learner":
+    """The one that is meant. Raises SlipstreamError where the project has several and none was named, LedgerError where
+    there is none.
+    """
+    from ledger.pauses import find_learners
+
+    learners = find_learners(connection, project, policy)
+    if len(learners) > 1:
+        names = ", ".join(learner.policy for learner in learners)
+        raise SlipstreamError(f"Say which policy of project {project}: --policy with one of {names}.")
+    return learners[0]
 
 
 def nudge() -> None:

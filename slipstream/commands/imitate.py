@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ledger.vocabulary import DEFAULT_PROJECT, StepKind
-from slipstream.commands.asking import ask_for_step
+from slipstream.commands.asking import ask_for_step, only_learner
 from slipstream.commands.look import JsonOption, ledger_engine, show_table
 from slipstream.commands.train import planning_settings
 from slipstream.errors import SlipstreamError
@@ -104,12 +104,10 @@ def _planned(
     from trainer.rehearsal import rehearse
 
     with ledger_engine() as engine, reading(engine) as connection:
-        known = [p for p in read_policies(connection) if p.project == project and policy in (None, p.name)]
-        if len(known) != 1:
-            names = ", ".join(p.name for p in known) or "there is none"
-            raise SlipstreamError(f"Say which policy of project {project} with --policy: {names}.")
+        learner = only_learner(connection, project, policy)
+        meant = next(known for known in read_policies(connection) if known.id == learner.id)
         try:
-            return rehearse(connection, known[0], kind, arguments, settings)
+            return rehearse(connection, meant, kind, arguments, settings)
         except TrainerError as error:
             raise SlipstreamError(str(error)) from error
 
