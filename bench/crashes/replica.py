@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 from safetensors.torch import load
@@ -65,8 +65,17 @@ class SmallReplica:
         return 200, {"id": "cmpl-0", "model": name, "choices": [choice]}
 
 
+class Answering(Protocol):
+    url: str
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]: ...
+
+
+Some = TypeVar("Some", bound=Answering)
+
+
 @contextmanager
-def serving(replica: SmallReplica) -> Iterator[SmallReplica]:
+def serving(replica: Some) -> Iterator[Some]:
     """On a free loopback port, from threads of this process."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,14 +1,12 @@
 """v1.step_metrics has a typed, explained column for each figure of the list, and tells what a step wrote."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert, text
+from sqlalchemy import Connection, text
 
 from ledger.figures import BREAKDOWNS, BY_NAME, FIGURES
-from ledger.identifiers import new_id
-from ledger.policies import Policy, ensure_policy
+from ledger.policies import ensure_policy
 from ledger.step_metrics import (
     BEGINNING,
     finished_steps,
@@ -17,33 +15,14 @@ from ledger.step_metrics import (
     running_steps,
     seen_workers,
 )
-from ledger.tables import training_steps
 from ledger.workers import worker_started
 from tests.ledger.calls import a_policy
+from tests.ledger.steps import add_step
 
 COLUMNS = text("""
     SELECT a.attname, format_type(a.atttypid, NULL) AS type, col_description(a.attrelid, a.attnum) AS comment
     FROM pg_attribute AS a WHERE a.attrelid = 'v1.step_metrics'::regclass AND a.attnum > 0
 """)
-START = datetime(2026, 11, 1, tzinfo=UTC)
-
-
-def add_step(
-    connection: Connection, policy: Policy, version: int, state: str = "published", **changes: Any
-) -> None:
-    values: dict[str, Any] = {
-        "id": new_id(),
-        "policy_id": policy.id,
-        "version": version,
-        "parent_version": version - 1,
-        "state": state,
-        "seed": 1,
-        "settings": {"grad_clip": 1.0},
-        "metrics": {},
-        "created_at": START + timedelta(hours=version),
-        "finished_at": START + timedelta(hours=version, seconds=60),
-    }
-    connection.execute(insert(training_steps).values(values | changes))
 
 
 def test_the_view_has_a_typed_column_for_each_figure_with_its_meaning(connection: Connection) -> None:
@@ -66,7 +45,7 @@ def test_what_a_step_wrote_is_read_back_as_numbers(connection: Connection) -> No
     seconds = {"claim": 9, "build": 1, "load": 2, "update": 30, "save": 4, "publish": 5}
     metrics |= {f"seconds_{phase}": number for phase, number in seconds.items()}
     dropped = {"tokens_dropped": {"unscored": 5, "too_long": 7}}
-    add_step(connection, a_policy(connection), 1, metrics=metrics | dropped)
+    add_step(connection, a_policy(connection), 1, metrics=metrics | dropped, settings={"grad_clip": 1.0})
     (row,) = last_steps(connection, None, None, 9)
     assert {name: row[name] for name in metrics} == metrics
     assert (row["seconds_total"], row["seconds_waiting"], row["grad_clip"]) == (60.0, 18.0, 1.0)

@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from sqlalchemy import Engine, insert, text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from ledger.database import async_engine
-from ledger.identifiers import new_id
 from ledger.policies import Policy, ensure_policy
-from ledger.tables import training_steps
 from ledger.workers import worker_started
 from proxy import step_metrics
 from proxy.step_metrics import StepMetrics
+from tests.ledger import steps
+from tests.ledger.steps import START
 from tests.proxy.running import RunningProxy, eventually
 
-START = datetime(2026, 11, 1, tzinfo=UTC)
 AddStep = Callable[..., None]
 
 
@@ -42,21 +41,13 @@ def add_step(engine: Engine) -> AddStep:
         policy: Policy, version: int, state: str = "published", seconds: float = 0, **metrics: Any
     ) -> None:
         ended_at = START + timedelta(seconds=seconds or version * 3600)
-        values = {
-            "id": new_id(),
-            "policy_id": policy.id,
-            "version": version,
-            "parent_version": version - 1,
-            "state": state,
-            "seed": 1,
-            "settings": {},
-            "metrics": metrics,
+        moments = {
             "created_at": ended_at - timedelta(seconds=10),
             "updated_at": ended_at,
             "finished_at": ended_at if state in {"published", "skipped", "failed"} else None,
         }
         with engine.begin() as connection:
-            connection.execute(insert(training_steps).values(values))
+            steps.add_step(connection, policy, version, state, metrics=metrics, **moments)
 
     return add
 

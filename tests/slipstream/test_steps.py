@@ -1,22 +1,20 @@
 """`slipstream steps`: the last steps as a table and as JSON, what looks wrong, and a picture."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, insert, text
+from sqlalchemy import Engine, text
 from typer.testing import CliRunner
 
 from ledger.errors import LedgerError
-from ledger.identifiers import new_id
 from ledger.policies import ensure_policy
-from ledger.tables import training_steps
 from slipstream.cli import app
 from slipstream.errors import UsageError
+from tests.ledger.steps import START, add_step
 
-START = datetime(2026, 11, 1, tzinfo=UTC)
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -26,7 +24,6 @@ def add_steps(
     with engine.begin() as connection:
         policy = ensure_policy(connection, name="default", base_model="base", project=project)
         for version in range(2, num + 2):
-            moment = START + timedelta(hours=version)
             figures = {
                 "reward_mean": 0.1 * version,
                 "reward_spread": 0.2,
@@ -34,12 +31,12 @@ def add_steps(
                 "loss": 0.0,
                 "grad_norm": 0.5,
             }
-            values = {
-                "id": new_id(), "policy_id": policy.id, "version": version, "parent_version": version - 1,
-                "state": state, "seed": 1, "settings": {"grad_clip": 1.0}, "metrics": figures | metrics,
-                "created_at": moment, "finished_at": moment + timedelta(seconds=42), "reason": "None can teach.",
-            }  # fmt: skip
-            connection.execute(insert(training_steps).values(values))
+            ended = {
+                "finished_at": START + timedelta(hours=version, seconds=42),
+                "reason": "None can teach.",
+                "settings": {"grad_clip": 1.0},
+            }
+            add_step(connection, policy, version, state, metrics=figures | metrics, **ended)
 
 
 def test_the_last_steps_are_a_table_with_what_shows_that_they_learn(run: CliRunner, engine: Engine) -> None:

@@ -6,14 +6,13 @@ It speaks what the trainer uses: load, unload, /v1/models and one-token completi
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import torch
 from safetensors.torch import load_file
 
+from bench.crashes.replica import serving
 from trainer.policy_model import LoraShape, PolicyModel
 
 
@@ -83,33 +82,5 @@ class FakeReplica:
 
 @contextmanager
 def running_replica(base_model: Path) -> Iterator[FakeReplica]:
-    replica = FakeReplica(base_model)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            length = int(self.headers.get("content-length", 0))
-            self._reply(*replica.answer(self.path, json.loads(self.rfile.read(length) or b"{}")))
-
-        def do_GET(self) -> None:
-            self._reply(*replica.answer(self.path, {}))
-
-        def _reply(self, status: int, content: Any) -> None:
-            body = content.encode() if isinstance(content, str) else json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    replica.url = f"http://127.0.0.1:{server.server_port}"
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with serving(FakeReplica(base_model)) as replica:
         yield replica
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

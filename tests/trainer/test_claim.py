@@ -1,7 +1,6 @@
 """Who may train what: claims, leases, fencing tokens and version numbers."""
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Event
+from threading import Event
 from time import monotonic, sleep
 from typing import Any
 
@@ -10,6 +9,7 @@ from sqlalchemy import text
 
 from ledger.database import sync_engine
 from ledger.vocabulary import StepState
+from tests.trainer.rivals import steps_of
 from tests.trainer.traffic import add_group, one, rows
 from trainer import checkpoint, claim, transitions
 from trainer import step as story
@@ -28,14 +28,7 @@ def test_i6_concurrent_claims_never_share_a_group_and_make_one_step(engine, make
     trainers = [make_trainer(step_groups=3) for _ in range(8)]
     for seed in range(6):
         add_group(engine, seed, [1.0, 0.0])
-    barrier = Barrier(8)
-
-    def compete(trainer):
-        barrier.wait()
-        return resume_or_claim(trainer)[1]
-
-    with ThreadPoolExecutor(8) as pool:
-        steps = [step for step in pool.map(compete, trainers) if step is not None]
+    steps = steps_of(trainers)
     assert len(steps) == 1
     assert rows(engine, "SELECT state, step_id FROM groups") == [("claimed", steps[0].id)] * 6
     assert one(engine, "SELECT count(*) FROM training_steps") == 1

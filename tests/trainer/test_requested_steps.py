@@ -1,8 +1,6 @@
 """Steps by hand: a request is taken once, whatever the triggers say, and ends with its step."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +10,7 @@ from sqlalchemy.exc import OperationalError
 
 from ledger.step_requests import Answered, ask_step, read_request
 from ledger.vocabulary import RequestState, StepKind, StepState
+from tests.trainer.rivals import steps_of
 from tests.trainer.traffic import add_group, one, rows
 from trainer import kinds, requested
 from trainer.beginning import Beginning, Refusal, Take
@@ -87,14 +86,7 @@ def test_of_two_workers_at_once_one_takes_the_request(engine, make_trainer) -> N
     trainers = [make_trainer(**NEVER) for _ in range(8)]
     add_group(engine, 1, [1.0, 0.0])
     asked = ask(engine)
-    barrier = Barrier(8)
-
-    def compete(trainer):
-        barrier.wait()
-        return resume_or_claim(trainer)[1]
-
-    with ThreadPoolExecutor(8) as pool:
-        steps = [step for step in pool.map(compete, trainers) if step is not None]
+    steps = steps_of(trainers)
     assert len(steps) == 1
     assert answered(engine, asked) == Answered(RequestState.TAKEN, None, steps[0].id)
     assert one(engine, "SELECT count(*) FROM training_steps") == 1

@@ -1,19 +1,15 @@
 """A line of steps to copy, and a sink that remembers what it got: behind the same interface as the real ones."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine
 
 from ledger.figures import FIGURES
-from ledger.identifiers import new_id
 from ledger.policies import Policy, ensure_policy
-from ledger.tables import training_steps
-
-START = datetime(2026, 11, 1, tzinfo=UTC)
+from tests.ledger import steps
 
 
 class FakeSink:
@@ -51,19 +47,8 @@ def policy(engine: Engine) -> Policy:
 def add_step(engine: Engine) -> Callable[..., None]:
     def add(policy: Policy, version: int, state: str = "published", **figures: Any) -> None:
         metrics = {figure.name: version + (0 if figure.is_whole else 0.5) for figure in FIGURES}
-        values = {
-            "id": new_id(),
-            "policy_id": policy.id,
-            "version": version,
-            "parent_version": version - 1,
-            "state": state,
-            "seed": 1,
-            "settings": {},
-            "metrics": metrics | figures,
-            "created_at": START + timedelta(hours=version),
-            "finished_at": None if state == "saved" else START + timedelta(hours=version, seconds=60),
-        }
+        ended = {"finished_at": None} if state == "saved" else {}
         with engine.begin() as connection:
-            connection.execute(insert(training_steps).values(values))
+            steps.add_step(connection, policy, version, state, metrics=metrics | figures, **ended)
 
     return add
