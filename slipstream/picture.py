@@ -42,7 +42,7 @@ def draw(rows: Sequence[Row], title: str, path: Path) -> None:
     _named(lengths, "tokens of a completion", legend=True)
     for place in (divergence, lengths):
         place.set_xlabel("policy version")
-        place.xaxis.get_major_locator().set_params(integer=True)
+        place.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)  # one version, too
     figure.suptitle(title, x=0.01, ha="left", color=INK, weight="bold")
     figure.tight_layout()
     figure.savefig(path, metadata={"Software": None})
